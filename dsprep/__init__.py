@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dsprep.inspecting.dedup import dedup as dedup
     from dsprep.inspecting.inspect import inspect as inspect
     from dsprep.inspecting.inspect_report import InspectReport as InspectReport
-    from dsprep.keywords import Rule as Rule
     from dsprep.progress import Progress as Progress
     from dsprep.run.augment import augment as augment
     from dsprep.run.join import join as join
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from dsprep.splitting.split import SplitReport as SplitReport
     from dsprep.splitting.split import split as split
     from dsprep.storage.s3.config import S3Config as S3Config
+    from dsprep.syncing.options import Rule as Rule
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
@@ -81,7 +81,7 @@ _PUBLIC = {
     "dsprep.run.write_report": "WriteReport",
     "dsprep.errors": "DestinationError DsprepError OptionError SourceError StoreError",
     "dsprep.images.transform": "Transform",
-    "dsprep.keywords": "Rule",
+    "dsprep.syncing.options": "Rule",
     "dsprep.progress": "Progress",
     "dsprep.sources.source": "Source make_source",
     "dsprep.storage.s3.config": "S3Config",

@@ -65,15 +65,15 @@ def _one(count: int, given: list[str]) -> dict[str, float]:
 
 def _simulate(count: int, source: str, layout: str, in_order: bool) -> dict[str, float]:
     """Plan samples in this process."""
-    from dsprep import keywords as of
     from dsprep.plan import plan as planning
+    from dsprep.plan.options import PackOptions
     from dsprep.plan.saved import save_plan
     from dsprep.progress import Progress
     from dsprep.run.state import identity_of
     from dsprep.run.write import new_job
     from dsprep.workers.engine import open_executor
 
-    options = of.PackOptions(sources="/data/train", dest="/data/shards", to=layout)
+    options = PackOptions(sources="/data/train", dest="/data/shards", to=layout)
     job = replace(new_job("pack", options), seed=None if in_order else 0, copies=source == "shards")
     read = _folder(count) if source == "folder" else _shards(count, layout)
     setattr(planning, "read_source", read)  # noqa: B010 (mypy knows it as a function of its own)

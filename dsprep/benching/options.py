@@ -1,4 +1,4 @@
-"""The options of ``bench``, as :mod:`dsprep.keywords` has those of others."""
+"""The options of ``bench``, declared as :mod:`dsprep.declared` says."""
 
 from __future__ import annotations
 

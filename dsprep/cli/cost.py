@@ -10,8 +10,8 @@ import click
 import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, show, table_of
-from dsprep.keywords import CostOptions
 from dsprep.storage.location import is_s3
+from dsprep.training.options import CostOptions
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:

@@ -8,10 +8,18 @@ from typing import Any
 import click
 
 import dsprep
-from dsprep import keywords as of
 from dsprep.cli.help import DefaultGroup, option_group
 from dsprep.cli.options import command, source_options, take_source, take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, RunStopped, SourceError
+from dsprep.plan.image_options import TransformOptions
+from dsprep.plan.options import (
+    AppendOptions,
+    AugmentOptions,
+    ConvertOptions,
+    JoinOptions,
+    PackOptions,
+    ShardOptions,
+)
 from dsprep.progress import progress_for
 from dsprep.verifying.options import IndexOptions, VerifyOptions
 
@@ -58,7 +66,7 @@ def _check(function: str, dest: str, as_json: bool, quiet: bool, **options: Any)
     return REJECTS_EXIT_CODE if report.problems else 0
 
 
-@command("SOURCE... DEST", of.PackOptions, of.TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", PackOptions, TransformOptions, aliases=_ALIASES)
 def pack(**options: Any) -> int:
     """Pack the images in SOURCE into shards at DEST.
 
@@ -87,7 +95,7 @@ def pack(**options: Any) -> int:
     return _write("pack", transform=take_transform(options), **options)
 
 
-@command("SOURCE... DEST", of.ConvertOptions, of.TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", ConvertOptions, TransformOptions, aliases=_ALIASES)
 def convert(**options: Any) -> int:
     """Convert SOURCE to another format, without loss.
 
@@ -116,7 +124,7 @@ def convert(**options: Any) -> int:
     return _write("convert", **options)
 
 
-@command("SOURCE... DEST", of.AugmentOptions, of.TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", AugmentOptions, TransformOptions, aliases=_ALIASES)
 def augment(**options: Any) -> int:
     """Write the samples of SOURCE, and augmented copies of them, to DEST.
 
@@ -136,7 +144,7 @@ def augment(**options: Any) -> int:
     return _write("augment", transform=take_transform(options), **options)
 
 
-@command("SOURCE... DEST", of.ShardOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", ShardOptions, aliases=_ALIASES)
 def cut(**options: Any) -> int:
     """Write SOURCE as shards of another size or order at DEST.
 
@@ -155,7 +163,7 @@ def cut(**options: Any) -> int:
     return _write("shard", **options)
 
 
-@command("SOURCE... DATASET", of.AppendOptions)
+@command("SOURCE... DATASET", AppendOptions)
 def append(dataset: str, **options: Any) -> int:
     """Add the samples of SOURCE, as new shards, to DATASET.
 
@@ -213,7 +221,7 @@ def index(dataset: str, **options: Any) -> int:
 shard = DefaultGroup(name="shard", default=cut, lazy=COMMANDS_OF_SHARD)
 
 
-@command("SOURCE... DEST", of.JoinOptions)
+@command("SOURCE... DEST", JoinOptions)
 def join(**options: Any) -> int:
     """Make one data set at DEST of those at SOURCE, without writing their shards again.
 

@@ -1,4 +1,4 @@
-"""The options of the command line: those of :mod:`dsprep.keywords`, and those it has by itself."""
+"""The options of the command line: those that rooms declare, and those it has by itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from dsprep import keywords as of
 from dsprep.cli.help import GroupedCommand, GroupedOption, option_group
 from dsprep.declared import Option, options_in
 from dsprep.errors import OptionError
 from dsprep.options import option_name
+from dsprep.plan.image_options import TransformOptions
+from dsprep.plan.options import CommandOptions
 from dsprep.progress import WAITS
+from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
 from dsprep.units import parse_size
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class KindOption(GroupedOption):
         from dsprep.sources.kinds import all_kinds
 
         kinds = "; ".join(kind.help for kind in all_kinds().kinds if kind.names)
-        self.help = f"{options_in(of.SourceOptions)['kind'].help.rstrip('.')}: {kinds}."
+        self.help = f"{options_in(SourceOptions)['kind'].help.rstrip('.')}: {kinds}."
         return super().get_help_record(ctx)
 
 
@@ -227,7 +229,7 @@ def _require_all(context: click.Context, argument: click.Parameter, value: Any) 
     return value
 
 
-source_options = (of.SourceOptions, of.ClassOptions, of.FieldOptions)
+source_options = (SourceOptions, ClassOptions, FieldOptions)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
@@ -243,14 +245,14 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
     """Pop the image options out of all options; None if they change nothing."""
     from dsprep.images.transform import Transform
 
-    values = {name: options.pop(name) for name in options_in(of.TransformOptions)}
+    values = {name: options.pop(name) for name in options_in(TransformOptions)}
     crop = values.pop("crop")
     transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
     return None if transform == Transform() else transform
 
 
 _run = option_group("Run")
-workers_option = _click_option(options_in(of.CommandOptions)["workers"])
+workers_option = _click_option(options_in(CommandOptions)["workers"])
 
 
 def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:

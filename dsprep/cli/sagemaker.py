@@ -15,8 +15,8 @@ from dsprep.cli.options import command
 from dsprep.cli.report import show
 from dsprep.cli.serve import ProgramCommand
 from dsprep.cli.streams import echo_as_is, say, until_nobody_reads
-from dsprep.keywords import SagemakerOptions
 from dsprep.options import require_effect
+from dsprep.training.options import SagemakerOptions
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:

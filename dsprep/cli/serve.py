@@ -13,8 +13,8 @@ from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import Parsed, command
 from dsprep.cli.report import rows_of, show, some_of
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
-from dsprep.keywords import ServeOptions
 from dsprep.progress import progress_for
+from dsprep.training.options import ServeOptions
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dsprep.cli.help import option_group
 from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, shards_line, show, skipped_text, some_of
 from dsprep.errors import REJECTS_EXIT_CODE
-from dsprep.keywords import SplitOptions
 from dsprep.progress import progress_for
+from dsprep.splits.options import SplitOptions
 from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_gr
 from dsprep.cli.options import Parsed, command, parse_pairs
 from dsprep.cli.report import rows_of, show, some_of
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
-from dsprep.keywords import Rule, SyncOptions
 from dsprep.options import require_effect
+from dsprep.syncing.options import Rule, SyncOptions
 from dsprep.units import format_count, format_duration, format_size, parse_duration
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.inspect_report import Alike, notes_on, rejects_in, sets_of
 from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
 from dsprep.inspecting.options import DedupOptions
-from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.store import STREAM, editing, write_text
 from dsprep.opening import opened
 from dsprep.plan.select import read_columns
 from dsprep.printable import json_values
 from dsprep.progress import Progress
+from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.splits.hashes import require_numpy

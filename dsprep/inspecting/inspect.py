@@ -32,13 +32,13 @@ from dsprep.inspecting.measure import (
 )
 from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
-from dsprep.keywords import ClassOptions, SourceOptions
 from dsprep.lists.stats import hash_unit
 from dsprep.opening import GivenPath
 from dsprep.pages.page import is_page
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
+from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.splits.samples import distance_of

@@ -1,4 +1,4 @@
-"""The options of ``inspect`` and ``dedup``, as :mod:`dsprep.keywords` has those of others."""
+"""The options of ``inspect`` and ``dedup``, declared as :mod:`dsprep.declared` says."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import field, option
-from dsprep.keywords import (
-    ClassOptions,
-    EngineOptions,
-    FieldOptions,
-    NearOptions,
-    SourceOptions,
-    workers_field,
-)
+from dsprep.plan.options import EngineOptions, workers_field
+from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
+from dsprep.splits.options import NearOptions
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress

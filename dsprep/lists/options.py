@@ -1,4 +1,4 @@
-"""The options of ``dsprep lst``, declared as those of other commands: see :mod:`dsprep.keywords`.
+"""The options of ``dsprep lst``, declared as :mod:`dsprep.declared` says.
 
 Importing this must stay cheap: ``dsprep lst --help`` does.
 """

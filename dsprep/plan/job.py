@@ -18,21 +18,20 @@ from dsprep.formats.base import NUMBER_IN_NAME, Format
 from dsprep.images.augment import FILLS, Augment, parse_ops
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
-from dsprep.keywords import (
-    AppendOptions,
-    AugmentOptions,
-    ConvertOptions,
-    FormatOptions,
-    ImageOptions,
-    PackOptions,
-    ShardOptions,
-    TransformOptions,
-)
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
+from dsprep.plan.image_options import ImageOptions, TransformOptions
+from dsprep.plan.options import (
+    AppendOptions,
+    AugmentOptions,
+    ConvertOptions,
+    FormatOptions,
+    PackOptions,
+    ShardOptions,
+)
 from dsprep.printable import without_secrets
 from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.look import with_sizes

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dsprep import keywords as of
 from dsprep.dataset.find import (
     DataSet,
     Place,
@@ -32,6 +31,7 @@ from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import lost
 from dsprep.formats.base import Format, ShardFacts
 from dsprep.plan.destination import Destination, parse_destination, require_name, take_sources
+from dsprep.plan.options import JoinOptions
 from dsprep.progress import Progress
 from dsprep.run.state import (
     RunState,
@@ -55,8 +55,8 @@ from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
 
-@called_with(of.JoinOptions)
-def join(options: of.JoinOptions) -> WriteReport:
+@called_with(JoinOptions)
+def join(options: JoinOptions) -> WriteReport:
     """Make one data set of several, whose shards stay as they are.
 
     ``sources`` are directories of shards with a manifest, and ``dest`` is another directory; all of
@@ -220,13 +220,13 @@ def _carry_out(
     whole: Manifest,
     beside: Mapping[str, bytes],
     urls: Mapping[str, str],
-    options: of.JoinOptions,
+    options: JoinOptions,
 ) -> str:
     """Bring what is missing to the destination; return what was done."""
     target, names = target_of(destination), [*urls, *beside]
     progress = options.progress or Progress()
     first, others = take_sources(options.sources, options.dest)
-    words = ["join", first, *others, str(options.dest), *words_of([of.JoinOptions], options.given)]
+    words = ["join", first, *others, str(options.dest), *words_of([JoinOptions], options.given)]
     state = RunState(target, _identity_of(whole), names, progress)
     try:
         begin_join(state, names, words, overwrite=options.overwrite)

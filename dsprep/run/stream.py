@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
-from dsprep import keywords as of
 from dsprep.declared import called_with, field
 from dsprep.errors import BadSample, DsprepError, OptionError, RunStopped, SourceError
 from dsprep.findings import (
@@ -24,11 +23,14 @@ from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
+from dsprep.plan.image_options import ImageOptions
 from dsprep.plan.job import images_of, make_layout, no_image_error, with_image_type
+from dsprep.plan.options import FormatOptions
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
 from dsprep.schema import Field, Observed, Reading, Schema, idle_names, observe, select
 from dsprep.sources.look import settle_samples, with_sizes
+from dsprep.sources.options import FieldOptions, SelectionOptions
 from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import choice_of
@@ -39,7 +41,7 @@ _STEM = "stream"  # what keys of records without names begin with
 _BLOCK = 1 << 20  # bytes of a block, unless a sample is larger; that much is held back at most
 
 
-class StreamOptions(of.FormatOptions, of.ImageOptions, of.SelectionOptions, of.FieldOptions):
+class StreamOptions(FormatOptions, ImageOptions, SelectionOptions, FieldOptions):
     """The options of :func:`convert_stream`."""
 
     reader: Readable = field(kw_only=False)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from platform import node
 from typing import TYPE_CHECKING, Any
 
-from dsprep import keywords as of
 from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
@@ -32,7 +31,17 @@ from dsprep.plan.destination import (
     require_name,
     take_sources,
 )
+from dsprep.plan.image_options import CopyOptions
 from dsprep.plan.job import Base, Job, augmented, images_of, make_layout
+from dsprep.plan.options import (
+    AppendOptions,
+    ConvertOptions,
+    PackOptions,
+    RunOptions,
+    ShardOptions,
+    SizeOptions,
+    WriteOptions,
+)
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.plan.weigh import try_some
@@ -57,9 +66,11 @@ from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
 from dsprep.run.write_report import WriteReport, report_of
 from dsprep.run.written import Written
+from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.shards.shardset import ShardSet, require_no_index
 from dsprep.sources.source import Source, choice_of
+from dsprep.splits.options import SplitOptions
 from dsprep.storage.files import is_dir, require_disk
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.engine import open_executor
@@ -78,8 +89,8 @@ _CHANGES |= {"--label-type", "--schema"}
 _CHANGES_OF_SHARDS = _CHANGES | {"--label-field", "--image-field"}
 
 
-@called_with(of.PackOptions)
-def pack(options: of.PackOptions) -> WriteReport:
+@called_with(PackOptions)
+def pack(options: PackOptions) -> WriteReport:
     """Pack images into shards.
 
     ``sources`` is the directory that holds the images, each directory in it being a class, or
@@ -93,8 +104,8 @@ def pack(options: of.PackOptions) -> WriteReport:
     return write(augmented(job, options, options.augment) if options.augment else job, options)
 
 
-@called_with(of.ConvertOptions)
-def convert(options: of.ConvertOptions) -> WriteReport:
+@called_with(ConvertOptions)
+def convert(options: ConvertOptions) -> WriteReport:
     """Convert samples to another format.
 
     ``sources`` is shards (a file, a pattern, a directory, a manifest; also several of these), or
@@ -114,8 +125,8 @@ def convert(options: of.ConvertOptions) -> WriteReport:
     return write(replace(job, images=images_of(options), size=size, copies=copies), options)
 
 
-@called_with(of.ShardOptions)
-def shard(options: of.ShardOptions) -> WriteReport:
+@called_with(ShardOptions)
+def shard(options: ShardOptions) -> WriteReport:
     """Cut samples into shards of another size, in another order, or a part of them.
 
     ``sources`` is shards (a file, a pattern, a directory, a manifest; also several of these), or
@@ -123,7 +134,7 @@ def shard(options: of.ShardOptions) -> WriteReport:
     S3: ``s3://bucket/shards/``. In the format that they have, encoded samples are copied as they
     are, without being parsed.
     """
-    source = source_with(options, **options.values_of(of.ClassOptions))
+    source = source_with(options, **options.values_of(ClassOptions))
     own = format_of_shards(source)
     try:
         job = new_job("shard", options, own_format=own)
@@ -166,19 +177,19 @@ def format_of_shards(source: Source) -> str | None:
     return found.layout.name if found else None
 
 
-def source_with(options: of.WriteOptions | of.AppendOptions, **more: Any) -> Source:
+def source_with(options: WriteOptions | AppendOptions, **more: Any) -> Source:
     """Return the source that the options of a command name."""
     first, others = take_sources(options.sources, options.dest)
-    values = options.values_of(of.SourceOptions) | more
+    values = options.values_of(SourceOptions) | more
     return Source(first, others=others, choice=choice_of(options), **values)
 
 
-def new_job(command: str, options: of.WriteOptions, own_format: str | None = None) -> Job:
+def new_job(command: str, options: WriteOptions, own_format: str | None = None) -> Job:
     """Return the job that the options of a command ask for, images aside."""
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
-    more = options.values_of(of.ClassOptions)
+    more = options.values_of(ClassOptions)
     key, versions = options.key, tuple[str, ...]()
     if options.latest is not None:
         key, versions = "path", (options.key, options.latest)
@@ -217,14 +228,14 @@ def new_job(command: str, options: of.WriteOptions, own_format: str | None = Non
         ShardSize(shards=1) if destination.single else size,
         destination.stem or require_name(DEFAULT_NAME if options.name is None else options.name),
         key,
-        filter=options.filter if isinstance(options, of.ShardOptions) else None,
+        filter=options.filter if isinstance(options, ShardOptions) else None,
         filter_table=options.filter_table,
         divide=None if options.split is None else _divider(options, source),
     )
 
 
 def _divider(
-    options: of.WriteOptions, source: Source
+    options: WriteOptions, source: Source
 ) -> Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]]:
     """Return what gives each sample the side that ``--split`` says."""
     from dsprep.splits.ratios import make_ratios, parse_ratios  # few runs need them
@@ -235,7 +246,7 @@ def _divider(
     except OptionError as error:
         raise OptionError(str(error).replace("--ratio", "--split")) from None
     seed = getattr(options, "seed", None)
-    asked = of.SplitOptions(
+    asked = SplitOptions(
         sources=options.sources, out=options.dest, ratios=ratios, group=options.group, seed=seed
     )
 
@@ -247,7 +258,7 @@ def _divider(
     return divide
 
 
-def size_of(options: of.SizeOptions) -> ShardSize:
+def size_of(options: SizeOptions) -> ShardSize:
     """Return the size of shards that the options say."""
     target = None if options.target_size is None else parse_size(options.target_size)
     sizes = (target, options.shards, options.samples_per_shard)
@@ -259,7 +270,7 @@ def size_of(options: of.SizeOptions) -> ShardSize:
     return ShardSize(*sizes)
 
 
-def write(job: Job, options: of.WriteOptions) -> WriteReport:
+def write(job: Job, options: WriteOptions) -> WriteReport:
     """Write a data set, or continue an interrupted run."""
     began, target = time.monotonic(), target_of(job.destination)
     if options.part is not None and not options.dry_run:
@@ -272,7 +283,7 @@ def write(job: Job, options: of.WriteOptions) -> WriteReport:
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(options.schema_out, text + "\n")
-        if isinstance(options, of.CopyOptions) and options.preview is not None:
+        if isinstance(options, CopyOptions) and options.preview is not None:
             from dsprep.run.preview import write_preview
 
             write_preview(plan, os.fspath(options.preview))
@@ -302,7 +313,7 @@ def _already(
     return replace(report, notes=[*report.notes, compared])
 
 
-def write_part(job: Job, options: of.WriteOptions) -> WriteReport:
+def write_part(job: Job, options: WriteOptions) -> WriteReport:
     """Write a part of the shards of a data set; the last part to end completes it."""
     part, progress = parse_part(options.part or ""), options.progress or Progress()
     if part.told:
@@ -392,7 +403,7 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     )
 
 
-def _pool(options: of.RunOptions) -> Executor:
+def _pool(options: RunOptions) -> Executor:
     """Return workers that load what writes shards while this process reads the source."""
     return open_executor(options.workers, options.engine, options.ray_address, "dsprep.run.shard")
 
@@ -418,7 +429,7 @@ def planned_report(plan: Plan, pool: Executor, progress: Progress, began: float)
 def carry_out(
     plan: Plan,
     identity: dict[str, Any],
-    options: of.WriteOptions | of.AppendOptions,
+    options: WriteOptions | AppendOptions,
     pool: Executor,
     *,
     overwrite: bool = False,
@@ -462,8 +473,8 @@ def _done(
     return replace(report, notes=notes)
 
 
-@called_with(of.AppendOptions)
-def append(options: of.AppendOptions) -> WriteReport:
+@called_with(AppendOptions)
+def append(options: AppendOptions) -> WriteReport:
     """Add samples to a data set that has a manifest: as new shards, the others being untouched.
 
     ``sources`` is what :func:`dsprep.pack` takes, or shards; ``dest`` is the directory of the data
@@ -542,11 +553,7 @@ def append(options: of.AppendOptions) -> WriteReport:
 
 
 def _job_of_append(
-    options: of.AppendOptions,
-    source: Source,
-    destination: Destination,
-    base: Manifest,
-    made: Recorded,
+    options: AppendOptions, source: Source, destination: Destination, base: Manifest, made: Recorded
 ) -> Job:
     """Return the job that makes new shards as the existing ones were made."""
     size, choice, fields = size_of(options), source.choice, made.fields

@@ -10,13 +10,13 @@ from dsprep.arguments import AnyPath
 from dsprep.declared import called_with, field, options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import MANIFESTS
-from dsprep.keywords import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
 from dsprep.numbering import Known
 from dsprep.opening import opened
 from dsprep.options import given_options, require_effect
 from dsprep.places.names import expand, located
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
+from dsprep.sources.options import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
 from dsprep.storage.files import exists
 
 ARRAYS = (".npy", ".npz")

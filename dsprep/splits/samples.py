@@ -10,7 +10,6 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
-from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.numbering import Known, number_classes, numbered
@@ -19,9 +18,11 @@ from dsprep.schema import LABEL_NAMES
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
 from dsprep.sources.labels.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.labels.table import find_columns
+from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.sources.tables.cells import parse_cells
+from dsprep.splits.options import SplitOptions
 from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text, refuse

@@ -18,7 +18,6 @@ import polars as pl
 from dsprep.annotations.mxnet import is_detection, is_sized_header
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
-from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit
 from dsprep.options import require_effect
@@ -28,6 +27,7 @@ from dsprep.sample import key_expr
 from dsprep.sources.labels.classes import matches_in
 from dsprep.sources.source import Source
 from dsprep.sources.tables.cells import parse_cells
+from dsprep.splits.options import SplitOptions
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios
 from dsprep.units import format_count, format_some

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dsprep import keywords as of
 from dsprep.catalog import Catalog
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
@@ -24,13 +23,16 @@ from dsprep.options import require_effect
 from dsprep.places.names import pattern_of
 from dsprep.plan.destination import require_local
 from dsprep.plan.job import images_of
+from dsprep.plan.options import PackOptions, SizeOptions
 from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.run.write import new_job, write
 from dsprep.run.write_report import WriteReport
+from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
 from dsprep.sources.source import Source
 from dsprep.splits.hashes import require_numpy
 from dsprep.splits.leaks import Copies, Leak, find_copies, find_leaks
+from dsprep.splits.options import SplitOptions
 from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import (
     Samples,
@@ -127,8 +129,8 @@ class SplitReport(Noticed):
         )
 
 
-@called_with(of.SplitOptions)
-def split(options: of.SplitOptions) -> SplitReport:
+@called_with(SplitOptions)
+def split(options: SplitOptions) -> SplitReport:
     """Split a data set: every sample is on exactly one side.
 
     ``sources`` is a directory of images or anything else that :func:`dsprep.pack` takes, also
@@ -201,7 +203,7 @@ class _Chosen(NamedTuple):
 
 
 def _choose(
-    options: of.SplitOptions, samples: Samples, values: pl.Series | None, pool: Executor
+    options: SplitOptions, samples: Samples, values: pl.Series | None, pool: Executor
 ) -> _Chosen:
     """Choose the side of each sample, and find the copies that lie on different sides."""
     if values is not None:
@@ -223,7 +225,7 @@ def _choose(
     return _Chosen(samples, sides, leaks, notes)
 
 
-def _write_shards(options: of.SplitOptions, source: Source, began: float) -> SplitReport:
+def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitReport:
     """Write the sides as shards, as :func:`dsprep.pack` does with ``split``."""
     if not source.root:
         raise OptionError("--to needs the files: give --root, where the paths of the list start")
@@ -236,12 +238,12 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
         return catalog.with_sides(sides.names, sides.numbers), ()
 
     run = ("to", "overwrite", "dry_run", "workers", "progress")
-    asked = of.PackOptions(
+    asked = PackOptions(
         sources=(source.root, *source.others),
         dest=options.out,
         **{name: getattr(options, name) for name in run},
-        **source.values_of(of.SourceOptions, of.ClassOptions),
-        **options.values_of(of.SizeOptions, of.FieldOptions),
+        **source.values_of(SourceOptions, ClassOptions),
+        **options.values_of(SizeOptions, FieldOptions),
     )
     job = new_job("split", asked)
     job = replace(
@@ -286,7 +288,7 @@ def _write_shards(options: of.SplitOptions, source: Source, began: float) -> Spl
     )
 
 
-def _require_files(samples: Samples, options: of.SplitOptions) -> None:
+def _require_files(samples: Samples, options: SplitOptions) -> None:
     """Refuse to compare or to place samples that are not files of their own."""
     is_on_disk = samples.root is None or system_path(samples.root) is not None
     if options.materialize is not None and not is_on_disk:
@@ -308,7 +310,7 @@ def _require_files(samples: Samples, options: of.SplitOptions) -> None:
 
 
 def _planned(
-    options: of.SplitOptions, chosen: _Chosen, lists: Mapping[str, Sequence[int]]
+    options: SplitOptions, chosen: _Chosen, lists: Mapping[str, Sequence[int]]
 ) -> SplitReport:
     """Return the report of a split that has been planned."""
     samples, sides, leaks, notes = chosen
@@ -347,7 +349,7 @@ def _planned(
     )
 
 
-def _lists_of(sides: Sides, options: of.SplitOptions) -> dict[str, Sequence[int]]:
+def _lists_of(sides: Sides, options: SplitOptions) -> dict[str, Sequence[int]]:
     """Return the numbers of the sides in each list: one for each side, or two for each fold."""
     if options.folds is None:
         return {name: [side] for side, name in enumerate(sides.names)}

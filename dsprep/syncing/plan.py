@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from dsprep.dataset.find import is_manifest
 from dsprep.errors import DestinationError
-from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.stored import Stored
 from dsprep.syncing.compare import Verdict, by_listing
+from dsprep.syncing.options import Rule, SyncOptions
 from dsprep.units import format_count, format_some
 
 # Who finds a manifest must find all that it names: shards are published first, then their indexes,

@@ -20,12 +20,12 @@ from dsprep.errors import (
     StoreError,
     source_errors,
 )
-from dsprep.keywords import SyncOptions
 from dsprep.storage.store import publish_manifest
 from dsprep.storage.stored import Stored, crc32c, stops_all
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.checksums import Sums, look
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
+from dsprep.syncing.options import SyncOptions
 from dsprep.syncing.plan import Filters, Pair, lies_in, plan_sync, why_not
 from dsprep.syncing.report import Failure, Requests, Send, SyncReport
 from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle

@@ -24,7 +24,6 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
-from dsprep.keywords import SyncOptions
 from dsprep.options import require_effect
 from dsprep.printable import json_values
 from dsprep.storage.files import system_path
@@ -37,6 +36,7 @@ from dsprep.storage.store import store_below, store_of
 from dsprep.storage.stored import Events, ignore
 from dsprep.storage.transfer import DEFAULT_PART, TransferOptions
 from dsprep.syncing.checksums import Checksums
+from dsprep.syncing.options import SyncOptions
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side

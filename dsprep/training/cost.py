@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsprep import keywords as of
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
 from dsprep.options import option_name, require_effect
@@ -20,6 +19,7 @@ from dsprep.printable import json_values
 from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
 from dsprep.training.facts import TEXTS, facts_of
+from dsprep.training.options import CostOptions
 from dsprep.units import format_size, parse_size
 
 _GB = 10**9
@@ -198,8 +198,8 @@ class CostReport:
         )
 
 
-@called_with(of.CostOptions)
-def cost(options: of.CostOptions) -> CostReport:
+@called_with(CostOptions)
+def cost(options: CostOptions) -> CostReport:
     """Return what data costs on S3, as single files and as shards, and in file systems.
 
     ``data`` is data sets on a disk or on S3 with a manifest, or directories of images; without it,
@@ -259,7 +259,7 @@ def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) ->
     return LayoutCost(name, objects, price_of(prices.storage, size), upload, *epochs)
 
 
-def _epoch(options: of.CostOptions) -> EpochCost | None:
+def _epoch(options: CostOptions) -> EpochCost | None:
     if options.gpu_hour is None or options.epoch_hours is None or options.utilization is None:
         return None
     for name, most in (("gpu_hour", 1e9), ("epoch_hours", 1e9), ("utilization", 1.0)):

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dsprep import keywords as of
 from dsprep.errors import OptionError
 from dsprep.storage.location import is_s3, parse_url
+from dsprep.training.options import SagemakerOptions
 
 MISSING = {
     "image": "REPLACE with the URI of the container image",
@@ -46,7 +46,7 @@ def vpc_of(ids: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def resources(options: of.SagemakerOptions, size: int, instance: str) -> dict[str, Any]:
+def resources(options: SagemakerOptions, size: int, instance: str) -> dict[str, Any]:
     """Return the instances, with room for the data that is downloaded to each."""
     return {
         "InstanceType": options.instance_type or instance,

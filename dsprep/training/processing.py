@@ -12,12 +12,12 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dsprep import keywords as of
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS
 from dsprep.options import option_name
 from dsprep.places.scan import scan_below
+from dsprep.plan.options import AugmentOptions, ConvertOptions, PackOptions, ShardOptions
 from dsprep.storage.location import parse_url
 from dsprep.training.facts import facts_of
 from dsprep.training.jobs import (
@@ -30,12 +30,13 @@ from dsprep.training.jobs import (
     url_of,
     vpc_of,
 )
+from dsprep.training.options import SagemakerOptions
 
 COMMANDS = {
-    "pack": of.PackOptions,
-    "convert": of.ConvertOptions,
-    "shard": of.ShardOptions,
-    "augment": of.AugmentOptions,
+    "pack": PackOptions,
+    "convert": ConvertOptions,
+    "shard": ShardOptions,
+    "augment": AugmentOptions,
 }
 """The commands that a job runs, with their options."""
 
@@ -67,7 +68,7 @@ class _Input(NamedTuple):
     size: int  # in bytes
 
 
-def processing_job(options: of.SagemakerOptions) -> tuple[dict[str, Any], list[str]]:
+def processing_job(options: SagemakerOptions) -> tuple[dict[str, Any], list[str]]:
     """Return the JSON of a job that runs a command of dsprep on the one place, and notes on it."""
     command, *rest = options.command
     if command not in COMMANDS:
@@ -174,7 +175,7 @@ def _needed(option: str, place: str, prefix: object, others: Sequence[_Input]) -
     return _Input(place, url, name, f"{_PLACE}/{name}/{last}".rstrip("/"), size)
 
 
-def _is_tree(words: Sequence[str], options: of.SagemakerOptions) -> bool:
+def _is_tree(words: Sequence[str], options: SagemakerOptions) -> bool:
     """Return whether the command writes a folder, which has to fit the instances and the place."""
     asked = [value for option, value in _pairs(words, {"--to"}) if option]
     if not asked or asked[-1] not in FORMATS or not FORMATS[asked[-1]].is_tree:

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dsprep import keywords as of
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
@@ -49,6 +48,7 @@ from dsprep.training.jobs import (
     url_of,
     vpc_of,
 )
+from dsprep.training.options import CHANNEL, SagemakerOptions
 from dsprep.training.processing import processing_job
 from dsprep.units import format_count, quoted_names
 
@@ -85,8 +85,8 @@ class SagemakerReport:
         )
 
 
-@called_with(of.SagemakerOptions)
-def sagemaker(options: of.SagemakerOptions) -> SagemakerReport:
+@called_with(SagemakerOptions)
+def sagemaker(options: SagemakerOptions) -> SagemakerReport:
     """Return the JSON of a SageMaker job whose channels are data sets.
 
     Each of ``data`` is ``PLACE`` or ``CHANNEL=PLACE``: a data set on a disk or on S3, a ``.lst``,
@@ -198,7 +198,7 @@ class JobChannel:
         is_about = self.name.endswith(ABOUT) or self.name == MAP
         return is_about or any(self.name + end in names for end in ABOUT) and self.mode != "Pipe"
 
-    def stored(self, options: of.SagemakerOptions) -> int:
+    def stored(self, options: SagemakerOptions) -> int:
         """Return the most bytes that an instance downloads before the job begins."""
         if self.mode != "File" or self.data is None:
             return 0
@@ -207,7 +207,7 @@ class JobChannel:
             return math.ceil(len(sizes) / options.instances) * max(sizes, default=0)
         return max(self.data.bytes or 0, sum(sizes))
 
-    def is_sharded(self, options: of.SagemakerOptions) -> bool:
+    def is_sharded(self, options: SagemakerOptions) -> bool:
         """Return whether each instance gets a share; lists and annotations go to all."""
         whole = ALGORITHMS[options.algorithm].replicated if options.algorithm else ()
         return options.sharded and not self.name.endswith(ABOUT) and self.name not in whole
@@ -217,7 +217,7 @@ class JobChannel:
         """Whether a model is trained on its samples, whose order then matters."""
         return self.name not in (*_HELD_OUT, MAP) and not self.name.endswith(ABOUT)
 
-    def entry(self, options: of.SagemakerOptions, names: Sequence[str]) -> dict[str, Any]:
+    def entry(self, options: SagemakerOptions, names: Sequence[str]) -> dict[str, Any]:
         """Return an entry of ``InputDataConfig``, beside those of these names."""
         if found := _FILE_SYSTEM.fullmatch(self.uri):
             place = {"FileSystemId": found[2], "FileSystemType": _TYPES[found[1]]}
@@ -251,10 +251,10 @@ class JobChannel:
         return json_values({"name": self.name, "uri": self.uri, "data": self.data})
 
 
-def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
+def _channels(text: str, options: SagemakerOptions) -> Iterator[JobChannel]:
     """Return the channel of a data set, or one for each of its sides."""
     name, equals, place = text.partition("=")
-    is_named = equals and of.CHANNEL.fullmatch(name)
+    is_named = equals and CHANNEL.fullmatch(name)
     name, place = (name, place) if is_named else ("", text)
     if place.startswith(("efs://", "fsx://")):
         if not _FILE_SYSTEM.fullmatch(place):
@@ -269,7 +269,7 @@ def _channels(text: str, options: of.SagemakerOptions) -> Iterator[JobChannel]:
         yield _located(channel_name(own, place), data, options)
 
 
-def _located(name: str, data: DataFacts, options: of.SagemakerOptions) -> JobChannel:
+def _located(name: str, data: DataFacts, options: SagemakerOptions) -> JobChannel:
     """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
     place = data.place
     directory, last = os.path.split(absolute(place).rstrip("/"))
@@ -320,7 +320,7 @@ def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _hyperparameters(
-    channels: Mapping[str, JobChannel], options: of.SagemakerOptions
+    channels: Mapping[str, JobChannel], options: SagemakerOptions
 ) -> tuple[dict[str, str], list[str]]:
     """Return the hyperparameters that follow from the data, and notes on the others."""
     from dsprep.lists.store import read_classes  # polars is slow to import
@@ -386,7 +386,7 @@ def _label_width(channel: JobChannel) -> int:
     return max(each.label_width or 0 for each in told)
 
 
-def _notes(channels: Sequence[JobChannel], options: of.SagemakerOptions) -> list[str]:
+def _notes(channels: Sequence[JobChannel], options: SagemakerOptions) -> list[str]:
     """Return what an algorithm would stumble over."""
     names = [each.name for each in channels]
     notes = [
@@ -405,7 +405,7 @@ def _notes(channels: Sequence[JobChannel], options: of.SagemakerOptions) -> list
 
 
 def _doubts(
-    channel: JobChannel, data: DataFacts, names: Sequence[str], options: of.SagemakerOptions
+    channel: JobChannel, data: DataFacts, names: Sequence[str], options: SagemakerOptions
 ) -> Iterator[str]:
     """Yield why an algorithm would not read a channel."""
     name = options.algorithm or ""

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsprep import keywords as of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
@@ -31,6 +30,7 @@ from dsprep.storage.files import require_disk
 from dsprep.storage.local import Lock, destination_errors, write_whole
 from dsprep.training.channels import Channel, Told, channels_of
 from dsprep.training.guard import GuardedProgram
+from dsprep.training.options import ServeOptions
 from dsprep.units import format_count, format_duration, format_some, quoted_names
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run
@@ -90,8 +90,8 @@ class ServeReport:
         )
 
 
-@called_with(of.ServeOptions)
-def serve(options: of.ServeOptions) -> ServeReport:
+@called_with(ServeOptions)
+def serve(options: ServeOptions) -> ServeReport:
     """Serve channels as SageMaker's Pipe mode does: a named pipe for each epoch.
 
     ``data`` is shards (a file, a pattern, a directory, a manifest), a directory of files, an
@@ -147,7 +147,7 @@ def serve(options: of.ServeOptions) -> ServeReport:
     )
 
 
-def _channels(options: of.ServeOptions, notes: dict[str, None]) -> list[Channel]:
+def _channels(options: ServeOptions, notes: dict[str, None]) -> list[Channel]:
     """Return the channels that the options name."""
     part = parse_part(options.part) if options.part else Part(0, 1)
     named: list[tuple[str | None, object]] = [*(options.channels or {}).items()]
@@ -188,7 +188,7 @@ class _Served:
         self.touched = time.monotonic()
 
 
-def _write_all(channel: Channel, options: of.ServeOptions, served: _Served) -> None:
+def _write_all(channel: Channel, options: ServeOptions, served: _Served) -> None:
     """Call ``write`` with the blocks of all epochs, until nobody reads."""
     assert options.write is not None
     with destination_errors("stdout"):
@@ -207,7 +207,7 @@ class _Stopped(Exception):
 
 
 def _serve(
-    place: Path, channels: Sequence[Channel], options: of.ServeOptions, served: _Served
+    place: Path, channels: Sequence[Channel], options: ServeOptions, served: _Served
 ) -> int | None:
     """Serve through pipes until all epochs are read, or the program ends; return its exit code."""
     program = options.program

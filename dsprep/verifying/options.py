@@ -1,4 +1,4 @@
-"""The options of ``verify`` and ``shard index``, as :mod:`dsprep.keywords` has those of others."""
+"""The options of ``verify`` and ``shard index``, declared as :mod:`dsprep.declared` says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, field, option
-from dsprep.keywords import EngineOptions, workers_field
+from dsprep.plan.options import EngineOptions, workers_field
 
 if TYPE_CHECKING:
     from dsprep.progress import Progress
@@ -61,3 +61,9 @@ class IndexOptions(_Checked):
         default=False,
     )
     dry_run: bool = option("Run", "Print what would be done, write nothing.", default=False)
+
+
+class StatusOptions(Options):
+    """The options of ``status``."""
+
+    dest: AnyPath = field(kw_only=False)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dsprep import keywords as of
 from dsprep.dataset.find import is_of, manifest_beside
 from dsprep.dataset.manifest import Manifest, single_of
 from dsprep.declared import called_with
@@ -22,6 +21,7 @@ from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
 from dsprep.run.state import damages, finished_manifest
 from dsprep.run.target import target_of
+from dsprep.verifying.options import StatusOptions
 from dsprep.verifying.report import Problem
 
 
@@ -55,8 +55,8 @@ class StatusReport:
         )
 
 
-@called_with(of.StatusOptions)
-def status(options: of.StatusOptions) -> StatusReport:
+@called_with(StatusOptions)
+def status(options: StatusOptions) -> StatusReport:
     """Say what is there of a data set, and which commands finish it.
 
     ``dest`` is what the command that writes it was given: a directory, a file, or a place on S3.

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 import dsprep
 from dsprep.declared import options_in
 from dsprep.errors import OptionError
-from dsprep.keywords import SagemakerOptions
 from dsprep.training.algorithms import ALGORITHMS, PROTOBUF
+from dsprep.training.options import SagemakerOptions
 from tests.jobs import PREFIX, Job, on_s3
 
 

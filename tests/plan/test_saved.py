@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from dsprep.errors import DestinationError, DsprepError
-from dsprep.keywords import PackOptions
 from dsprep.plan.job import Job
+from dsprep.plan.options import PackOptions
 from dsprep.plan.plan import Plan, make_plan
 from dsprep.plan.saved import load_plan, plan_facts, require_source, save_plan
 from dsprep.plan.values import to_json

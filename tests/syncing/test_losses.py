@@ -13,9 +13,9 @@ import pytest
 
 from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
-from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.pool import Pace
 from dsprep.storage.transfer import TransferOptions
+from dsprep.syncing.options import Rule, SyncOptions
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Sync

@@ -11,8 +11,8 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.keywords import Rule
 from dsprep.storage.s3.config import S3Config
+from dsprep.syncing.options import Rule
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket

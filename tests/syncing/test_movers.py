@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dsprep.keywords import SyncOptions
 from dsprep.storage.pool import Pace
 from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions, Transferred
+from dsprep.syncing.options import SyncOptions
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.stored import Stored
+from dsprep.syncing.options import Rule, SyncOptions
 from dsprep.syncing.plan import INDEXES, MANIFEST, SHARDS, Filters, plan_sync, rank_of, why_not
 from dsprep.syncing.sides import unfit
 

@@ -1,0 +1,237 @@
+"""Options that say what is read: the source, its labels, annotations, classes and fields.
+
+Importing this must stay cheap: ``--help`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dsprep.arguments import AnyPath
+from dsprep.declared import Options, option
+
+if TYPE_CHECKING:
+    from dsprep.schema import Schema
+
+_source = partial(option, "Source")
+_annotations = partial(option, "Annotations")
+_rare_annotations = partial(_annotations, rare=True)
+_rare_source = partial(_source, rare=True)
+_fields = partial(option, "Fields")
+_rare_fields = partial(_fields, rare=True)
+
+
+class AnnotationOptions(Options):
+    """Where boxes, polygons and keypoints come from."""
+
+    annotations: Sequence[AnyPath] = _annotations(
+        "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
+        "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file, "
+        "Label Studio's JSON, a manifest of Ground Truth, an MXNet .lst. Repeat it for several "
+        "files of COCO. Whole folders or archives of the first three are recognized without it.",
+        default=(),
+        metavar="PATH",
+    )
+    annotation_format: str | None = _rare_annotations(
+        "Format of --annotations, if its name does not tell.",
+        choices=("coco", "csv", "label-studio", "lst", "manifest", "voc", "yolo"),
+    )
+    unlisted: str | None = _rare_annotations(
+        "What to do with images that annotations do not name: keep them as images without objects, "
+        "or leave them out.  [default: keep for YOLO and tables, else drop]",
+        choices=("keep", "drop"),
+    )
+    box: str | None = _rare_annotations(
+        "What the columns of a box in --annotations mean, if their names do not tell: xywh, xyxy "
+        "or cxcywh; with :normalized, shares of the width and height of images.",
+        metavar="KIND",
+    )
+    box_columns: Sequence[str] = _rare_annotations(
+        "The columns of a box: four, or one that holds four numbers.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    no_object: str | None = _rare_annotations(
+        "The class in --annotations that says that an image has no object, such as 'No finding'.",
+        metavar="NAME",
+    )
+    class_names_file: AnyPath | None = _rare_annotations(
+        "Names of the classes in --annotations, a CSV line each: /m/01g317,Person.", metavar="FILE"
+    )
+    masks: AnyPath | None = _annotations(
+        "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
+        "the images; a.jpg has a.png or a_mask.png.",
+        metavar="DIR",
+    )
+    mask_classes: AnyPath | None = _rare_annotations(
+        "Names of the classes in --masks, one a line, from number 0.", metavar="FILE"
+    )
+    mask_colors: AnyPath | None = _rare_annotations(
+        "Colors of the classes in --masks, one a line, from number 0: #ff0000, or 255 0 0.",
+        metavar="FILE",
+    )
+    mask_values: Mapping[str, str] | None = _rare_annotations(
+        "Class number of pixels in --masks that have another value: 255=1.", metavar="VALUE=NUMBER"
+    )
+    voc_origin: int | None = _rare_annotations(
+        "The number of the first pixel in Pascal VOC's boxes: 0 or 1.  [default: 0 if a coordinate "
+        "is 0, else 1]",
+        metavar="0|1",
+        least=0,
+    )
+
+
+class SourceOptions(AnnotationOptions):
+    """What is read, and where its labels come from."""
+
+    kind: str | None = _source("What SOURCE is, if its names do not tell.")
+    parts: bool = _rare_source(
+        "Group files of one directory that share a name up to the first dot into one sample: "
+        "1.jpg, 1.json.",
+        default=False,
+    )
+    pairs: Mapping[str, str] | None = _rare_source(
+        "Group files whose * stands for the same text into one sample: --pair image=img/*.jpg "
+        "--pair mask=masks/*.png",
+        metavar="FIELD=PATTERN",
+    )
+    list_file: AnyPath | None = _source(
+        "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
+        "keys. With a pattern, 'val_*.lst', each list becomes one shard of its name.",
+        metavar="FILE",
+    )
+    labels: AnyPath | None = _source(
+        "Take samples and labels from a table, as Kaggle has them: CSV, TSV, JSON Lines or "
+        "Parquet; an id without extension finds its image.",
+        metavar="FILE",
+    )
+    label_regex: str | None = _source(
+        r"Take the class from file names: what a regular expression matches (its first "
+        r"parentheses, or the whole match), '^(\w+?)\.' for dog.0.jpg.",
+        metavar="REGEX",
+    )
+    fields: Sequence[str] = _source(
+        "Columns of --labels to write as further fields of the samples, each with the type of its "
+        "cells.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    columns: Sequence[str] = _rare_source(
+        "Names of the columns of --labels, if it has no header line.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    sides_from: int | None = _rare_source(
+        "Take the directory at this depth below SOURCE for the side of its images, as in "
+        "site1/cat/1.jpg for 1. Each side becomes shards of its own: site1-000000.tar. Directories "
+        "called train, test and the like need no option.",
+        metavar="DEPTH",
+    )
+    path_column: str | None = _rare_source(
+        "The column of paths or ids in --labels.", metavar="NAME"
+    )
+    label_columns: Sequence[str] = _source(
+        "The column of labels in --labels; several columns give several labels.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    label_separator: str | None = _rare_source(
+        "Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
+        "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
+        metavar="TEXT",
+    )
+    pixel_columns: Sequence[str] = _rare_source(
+        "Columns of a CSV file that hold the pixels of an image, from 0 to 255: one column of many "
+        "numbers, or many columns, as 'pixel*' names them. Images are square and gray unless "
+        "--raw-image tells their shape.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    duplicates: str | None = _rare_source(
+        "If --list or --labels names an image again: stop, use the first row only, or make a "
+        "sample of each row.  [default: error]",
+        choices=("error", "first", "keep"),
+    )
+    extensions: Sequence[str] = _rare_source(
+        "File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
+        "AVIF, JPEG 2000 and PPM]",
+        default=(),
+        metavar="EXT[,EXT...]",
+    )
+
+
+class ClassOptions(Options):
+    """How classes are numbered."""
+
+    classes: AnyPath | None = _source(
+        "Class names, one a line, in the order of their numbers. A class that is not in this file "
+        "is an error, and a class without images keeps its number.",
+        metavar="FILE",
+    )
+    class_order: str | None = _rare_source(
+        "Order that numbers the classes: name sorts by code point (1, 10, 2), as torchvision does; "
+        "natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
+        choices=("name", "natural"),
+    )
+    keep_classes: AnyPath | None = _source(
+        "Take only samples of the classes that FILE names, and number these from 0 in their "
+        "order: a line each, a name, an id, or both as in n01440764 tench.",
+        metavar="FILE",
+    )
+    keep_numbers: bool = _rare_source(
+        "With --keep-classes, let classes keep their numbers.", default=False
+    )
+
+
+class FieldOptions(Options):
+    """What the fields of samples are."""
+
+    image_field: str | None = _fields(
+        "Field that is the image, if dsprep finds none or several.", metavar="NAME"
+    )
+    label_field: str | None = _fields(
+        "Field that is the label; json.label is the key label in the field json.", metavar="NAME"
+    )
+    raw_image: str | None = _rare_fields(
+        "Shape of images that are bare pixels in records or in a table: 32x32x3 for rows of "
+        "pixels, 3x32x32 for planes, as CIFAR has them.",
+        metavar="SHAPE",
+    )
+    label_type: str | None = _fields(
+        "Type of the label: the name or number of a class, a list of class numbers, numbers that "
+        "are kept as they are, or text.",
+        choices=("class", "multi", "float", "text"),
+    )
+    schema: Schema | AnyPath | None = _rare_fields(
+        "Take the schema from FILE, as --schema-out writes it, instead of looking at samples.",
+        metavar="FILE",
+    )
+    look: str | None = _rare_fields(
+        "Look at all samples to find the schema.  [default: the first 64, and 2 of each shard]",
+        choices=("all",),
+    )
+    no_image: bool = _rare_fields("Accept samples without an image: tables, audio.", default=False)
+
+
+class SelectionOptions(Options):
+    """Which fields are written, and under which names."""
+
+    only: Sequence[str] = _fields(
+        "Keep only these fields; image and label stand for the image and the label, whatever "
+        "their names are.",
+        default=(),
+        metavar="FIELD[,FIELD...]",
+    )
+    drop: Sequence[str] = _fields("Leave these fields out.", default=(), metavar="FIELD[,FIELD...]")
+    rename: Mapping[str, str] | None = _fields(
+        "Write the field OLD under the name NEW; with a dot in front, as in image=.image, that is "
+        "the whole name of its member in WebDataset. height, width, channels and other facts of "
+        "an image are written if OLD names them. Repeatable.",
+        metavar="OLD=NEW",
+    )
+    cast: Mapping[str, str] | None = _rare_fields(
+        "Give a field another type, such as tokens=list<int> for the text '[101, 7]'; repeatable.",
+        metavar="FIELD=TYPE",
+    )
