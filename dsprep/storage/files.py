@@ -134,8 +134,16 @@ def absolute(path: str) -> str:
 
 
 def full_path(path: str) -> str:
-    """Return a path by which others are compared, without ``..`` and, on a disk, absolute."""
-    return posixpath.normpath(absolute(path))
+    """Return a path by which others are compared, without ``..`` and, on a disk, absolute.
+
+    That of an address is an address in the same bucket.
+    """
+    full = absolute(path)
+    if not scheme_of(full):
+        return posixpath.normpath(full)
+    scheme, _, rest = full.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}{posixpath.normpath(f'/{key}')}".rstrip("/")
 
 
 def common_path(paths: Sequence[str]) -> str:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import SourceError
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
+from tests.servers.bucket import Bucket
 from tests.sources.boxes import ROW, boxes, kinds, notes, objects, read, sides, write
 
 CAT = [("cat", 10.0, 5.0, 30.0, 15.0)]
@@ -79,6 +82,38 @@ def test_roboflow(tmp_path: Path) -> None:
     assert "there is no ../test/images" in notes(findings)
     catalog, _ = read(root / "train")
     assert boxes(catalog) == {"images/a_jpg.rf.1.jpg": CAT}
+
+
+def test_a_list_that_lies_elsewhere_is_not_read(
+    tmp_path: Path, localstack: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data.yaml may come from anybody: it names lists beside it or below SOURCE, no others."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+    (tmp_path / "secret.txt").write_text("images/train/a.jpg\n")
+    (tmp_path / "set").mkdir()
+    for name in (f"{tmp_path}/secret.txt", "../secret.txt", "images/../../secret.txt"):
+        root = ultralytics(tmp_path, f"train: {name}\nval: val.txt\n{NAMES}")
+        (root / "val.txt").write_text("./images/val/a.jpg\n")
+        for file in filter(Path.is_file, root.rglob("*")):
+            localstack.put(f"set/{file.relative_to(root)}", file.read_bytes())
+        for place in (str(root), f"{localstack.url}/set"):
+            catalog, findings = read_source(make_source(place))
+            assert sides(catalog) == {"images/val/a.jpg": "val"}, (place, name)
+            assert f"train: there is no {name}" in notes(findings)
+    (tmp_path / "set" / "data.yaml").write_text(f"train: {root}/val.txt\n{NAMES}")
+    catalog, _ = read(root / "images", annotations=[str(root / "data.yaml")])
+    assert sides(catalog) == {"val/a.jpg": "train"}
+
+
+def test_data_yaml_above_the_images_on_s3(
+    localstack: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+    root = write(tmp_path, {"data.yaml": NAMES, "train/a.jpg": None, "train/a.txt": ROW})
+    for file in filter(Path.is_file, root.rglob("*")):
+        localstack.put(f"set/{file.relative_to(root)}", file.read_bytes())
+    for place in (f"{root}/train", f"{localstack.url}/set/train"):
+        assert boxes(read_source(make_source(place))[0]) == {"a.jpg": CAT}
 
 
 def test_darknet(tmp_path: Path) -> None:

@@ -318,7 +318,6 @@ def _require_alone(root: str, files: Files) -> None:
 
 def _around(directory: str, name: str) -> str:
     """Return the annotations in a directory that are for its directory of a name; empty if none."""
-    directory = directory.replace("s3:/", "s3://", 1) if directory.startswith("s3:/") else directory
     try:
         found = {entry.name: entry for entry in islice(entries(directory), _LOOKED_AT)}
         for entry in found.values():

@@ -21,7 +21,6 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated.annotated import ImageFinder, Scan, Texts, look_at, some_lines
 from dsprep.storage.files import full_path
-from dsprep.storage.location import is_s3
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -244,15 +243,19 @@ def _sides(
 def _entry(
     root: str, images: Sequence[str], files: Files, config: str, path: str, name: str
 ) -> Sequence[str] | None:
-    """Return the images of a directory or a list that ``data.yaml`` names."""
+    """Return the images of a directory or a list that ``data.yaml`` names.
+
+    The file may come from anybody, so it names only what lies below the root, or beside itself.
+    """
     top, beside = full_path(root), full_path(posixpath.dirname(config) or ".")
     name = name.replace("\\", "/")
     bare = "/".join(part for part in name.split("/") if part not in ("..", "."))
     tried = [posixpath.join(beside, path, name), posixpath.join(beside, name)]
-    for full in (*map(posixpath.normpath, tried), posixpath.join(beside, bare)):
+    for full in map(full_path, (*tried, posixpath.join(beside, bare))):
         if name.endswith(".txt"):
-            there = full.replace("s3:/", "s3://", 1) if is_s3(root) else full
-            if (text := files.text(root, there)) is not None:
+            if not full.startswith((f"{top}/", f"{beside}/")):
+                continue
+            if (text := files.text(root, full)) is not None:
                 return _list(text, posixpath.dirname(full), top, images)
         elif f"{full}/".startswith(f"{top}/"):
             below = full[len(top) + 1 :]
@@ -267,7 +270,7 @@ def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequenc
     known, names = frozenset(images), ImageFinder(images)
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        full = posixpath.normpath(posixpath.join(directory, line))
+        full = full_path(posixpath.join(directory, line))
         below = full.removeprefix(f"{top}/")
         if below in known:
             found.append(below)
