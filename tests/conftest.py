@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,6 +42,28 @@ settings.load_profile("dsprep")
 
 # Read by TensorFlow when it loads, here or in a subprocess: no log lines, no GPU, one way to round.
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
+
+
+def free_memory() -> int:
+    """Return how many bytes of memory may still be taken: of the machine, and of its container."""
+    facts = Path("/proc/meminfo").read_text().split()
+    free = int(facts[facts.index("MemAvailable:") + 1]) << 10
+    with suppress(OSError, ValueError):  # no container, or one without a limit
+        limit, used = (
+            int(Path(f"/sys/fs/cgroup/memory.{each}").read_text()) for each in ("max", "current")
+        )
+        free = min(free, limit - used)
+    return free
+
+
+# A run on a disk waits for it (fsync) twice as long as it computes. Directories of tests take some
+# hundred megabytes at a time; they are in memory if it has much more room. --basetemp is stronger.
+MEMORY = "/dev/shm"
+with suppress(OSError, ValueError):
+    may_run = not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+    room = min(shutil.disk_usage(MEMORY).free, free_memory() // 2)
+    if may_run and os.access(MEMORY, os.W_OK) and room > 4 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -34,7 +34,8 @@ CEPH = ("radosgw", "radosgw-admin", "ceph", "ceph-mon", "ceph-osd", "openssl")
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        os.environ[PLACE] = tempfile.mkdtemp(prefix="dsprep-servers-")
+        root = os.environ.get("PYTEST_DEBUG_TEMPROOT")  # in memory, if that has room
+        os.environ[PLACE] = tempfile.mkdtemp(prefix="dsprep-servers-", dir=root)
 
 
 @pytest.hookimpl(trylast=True)
