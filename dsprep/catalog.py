@@ -213,21 +213,26 @@ class Catalog:
             z = (z ^ (z // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
             return z ^ (z // _u64(1 << 31))
 
-        # A sort of all at once would take three times the memory of the numbers.
         start, step = _u64(pl.select(mix(_u64(seed % 2**64))).item()), 0x9E3779B97F4A7C15
-        parts = [
-            pl.select(mix(start + (rows + _u64(1)) * _u64(step))).to_series()
-            for low in range(0, max(1, len(self)), AT_ONCE)
-            for rows in [pl.int_range(low, min(low + AT_ONCE, len(self)), dtype=pl.UInt64)]
-        ]
+
+        def part(low: int) -> pl.Series:
+            rows = pl.int_range(low, min(low + AT_ONCE, len(self)), dtype=pl.UInt64)
+            return pl.select(mix(start + (rows + _u64(1)) * _u64(step))).to_series()
+
+        # A sort of all at once would take three times the memory of the numbers. The first rows
+        # are those of the first bucket, so the other numbers are not kept for them.
+        lows = range(0, max(1, len(self)), AT_ONCE)
+        parts = list(map(part, lows)) if first is None else ()
         order = pl.Series(dtype=pl.UInt32)
         for bucket in range(_BUCKETS):
             if first is None or len(order) < first:
-                own = [_in_bucket(part, bucket).arg_true() for part in parts]
-                numbers = pl.concat(
-                    [part.gather(rows) for part, rows in zip(parts, own, strict=True)]
-                )
-                rows = pl.concat([rows + at * AT_ONCE for at, rows in enumerate(own)])
+                found = [
+                    (own.gather(rows), rows + low)
+                    for low, own in zip(lows, parts or map(part, lows), strict=True)
+                    for rows in [_in_bucket(own, bucket).arg_true()]
+                ]
+                numbers, rows = map(pl.concat, zip(*found, strict=True))
+                del found
                 order.append(rows.gather(numbers.arg_sort()))
         return order.head(first) if first is not None else order.rechunk()
 
@@ -348,12 +353,21 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
         if rows is not None and is_same:  # parts of such a column may share their memory
             column = column.head(len(rows))
         elif rows is not None:
-            column = column.rechunk().gather(rows)
+            column = _gathered(column.rechunk(), rows)
         if column.dtype == pl.Int64:
             fits = column.cast(pl.Int32, strict=False)
             column = column if fits.null_count() else fits.rechunk()
         done.append(column)
     return pl.DataFrame(done)
+
+
+def _gathered(column: pl.Series, rows: pl.Series) -> pl.Series:
+    """Return rows of a column."""
+    if not (column.dtype.is_nested() or column.dtype == pl.String) or not len(rows):
+        return column.gather(rows)
+    # Texts and lists take twice their memory on the way, so some thousand are moved at a time.
+    parts = (column.gather(rows.slice(at, AT_ONCE)) for at in range(0, len(rows), AT_ONCE))
+    return pl.concat(parts, rechunk=False)
 
 
 def _in_bucket(numbers: pl.Series, bucket: int) -> pl.Series:

@@ -118,10 +118,10 @@ def some_of(catalog: Catalog, count: int = SAMPLE) -> Catalog:
 
     table = catalog.table
     if catalog.reader.spools():  # those before would be unpacked for each that lies far behind
-        ends = pl.col("offset").cast(int) + pl.col("size").cast(int)
-        near = table.select((ends <= _MOST_PASSED).arg_true()).to_series()
-        if 0 < len(near) < len(table):
-            table = table[near]
+        is_near = pl.col("offset").cast(int) + pl.col("size").cast(int) <= _MOST_PASSED
+        near = table.lazy().select(is_near).collect(engine="streaming").to_series()
+        if near.any() and not near.all():
+            table = table.filter(near)
     rows = replace(catalog, table=table).shuffled_rows(_SAMPLE_SEED, count)
     chosen = table[rows]
     before = chosen["size"].cast(int).cum_sum() - chosen["size"]

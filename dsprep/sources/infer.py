@@ -137,14 +137,20 @@ def tells_objects(labels: pl.Series) -> bool:
     """Return whether labels of rows are MXNet's for detection, some of them with objects."""
     if labels.name != "label":
         return False
-    label, count = labels.list, labels.list.len().cast(float)
-    head, width = label.get(0), label.get(1, null_on_oob=True)
-    fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
-    fits &= (count >= head) & ((count - head) % width == 0)
+    from dsprep.catalog import AT_ONCE
+
+    has_objects = False
+    for start in range(0, len(labels), AT_ONCE):  # all at once would take twice their memory
+        label = labels.slice(start, AT_ONCE).list
+        count = label.len().cast(float)
+        head, width = label.get(0), label.get(1, null_on_oob=True)
+        fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
+        fits &= (count >= head) & ((count - head) % width == 0)
+        if not fits.fill_null(False).all():
+            return False
+        has_objects = has_objects or bool((count > head).any())
     first = map(tuple, labels.head(FIRST).to_list())
-    return bool(fits.fill_null(False).all() and (count > head).any()) and all(
-        map(mxnet.in_shares, first)
-    )
+    return has_objects and all(map(mxnet.in_shares, first))
 
 
 def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
