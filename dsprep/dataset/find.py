@@ -228,6 +228,23 @@ def data_set_in(place: Place, name: str, read: ReadManifest = read_manifest) -> 
         return DataSet(path, place, name, error)
 
 
+def data_sets_of(
+    file: str, single: bool = True, read: ReadManifest = read_manifest
+) -> Iterator[DataSet]:
+    """Yield the data sets that a file may be of, the surest first.
+
+    Its manifest is its own, if it may be a data set of one file, or that of its directory, in it or
+    beside it.
+    """
+    own = f"{file}.{MANIFEST}"
+    if single and is_taken(own):
+        yield data_set_at(own, read)
+    place = Place(os.path.dirname(file))
+    for look in (data_set_inside, data_set_beside):
+        if (found := look(place, read)) is not None:
+            yield found
+
+
 def data_set_of(
     files: Sequence[str],
     single: bool = True,
@@ -235,20 +252,8 @@ def data_set_of(
     on_error: Callable[[DataSet], None] = lambda found: None,
 ) -> DataSet | None:
     """Return the data set that all of some files of a directory are of; None if there is none."""
-    # Its manifest is the first one's own, if that may be a single file, or that of the directory,
-    # in it or beside it.
-    place = Place(os.path.dirname(files[0]))
     base_names = {os.path.basename(path) for path in files}
-
-    def candidates() -> Iterator[DataSet]:
-        own = f"{files[0]}.{MANIFEST}"
-        if single and is_taken(own):
-            yield data_set_at(own)
-        for look in (data_set_inside, data_set_beside):
-            if (found := look(place)) is not None:
-                yield found
-
-    for found in candidates():
+    for found in data_sets_of(files[0], single):
         if found.error is not None:
             on_error(found)
             continue

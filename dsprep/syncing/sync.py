@@ -88,6 +88,7 @@ def sync(options: SyncOptions) -> SyncReport:
         return Prefix(store, prefix, to_disk, pace)
 
     _require_apart(options, from_disk, to_disk)
+    _require_s3(options)
     try:
         source_side = side(source, SourceStoreError, options.follow_links)
         destination_side = side(destination, DestinationStoreError, follow=True)
@@ -145,6 +146,18 @@ def _require_apart(options: SyncOptions, from_disk: bool, to_disk: bool) -> None
         raise OptionError(f"{source}: is a file; --delete goes with a directory")
     if from_disk and to_disk:
         raise OptionError("SRC and DST are both local: one of them must be like s3://bucket/prefix")
+
+
+def _require_s3(options: SyncOptions) -> None:
+    """Refuse options of S3 if neither side is there."""
+    places = (options.source, options.destination)
+    others = [store_below(place)[0] for place in places if system_path(place) is None]
+    is_given = options.config not in (None, S3Config())
+    if is_given and not any(isinstance(store, S3Store) for store in others):
+        names = " and ".join(sorted({store.name for store in others}))
+        raise OptionError(
+            f"options of S3, such as --profile and --sse, do not go with {names}; leave them out"
+        )
 
 
 class Tally:

@@ -43,7 +43,8 @@ class VerifyOptions(EngineOptions, _Checked):
     max_pixels: int | None = _check("Report images with more pixels as a problem.")
     choice: Choice | None = None  # what the fields of shards without a manifest are
     download: bool = _check(
-        "Read every file back from S3 instead of comparing the checksums that S3 keeps.",
+        "Read every file back from a store such as S3 instead of comparing the checksums that it "
+        "keeps.",
         default=False,
     )
 

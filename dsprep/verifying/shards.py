@@ -67,8 +67,8 @@ def find_shards(name: str) -> list[Shards]:
         if path.is_file():
             # A manifest of that name may be of another file that only has the same stem.
             own = [data_set_at(str(where.manifest))] if where.manifest.exists() else []
-            known = map(_shards_of, own)
-            return [it for it in known if path.name in it.names] or [without_manifest(where)]
+            known = [it for it in map(_shards_of, own) if path.name in it.names]
+            return known or [_part_of_data_set([name]) or without_manifest(where)]
     if where.scratch.is_dir():
         raise SourceError(f"{path}: is not finished; {UNFINISHED}")
     raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
@@ -100,18 +100,25 @@ def _in_directory(path: Path) -> list[Shards]:
 
 def _some_of(files: Sequence[str]) -> Shards:
     """Return some of the shards of a directory, with its manifest if that names all of them."""
+    if (known := _part_of_data_set(files)) is not None:
+        return known
     names = [os.path.basename(path) for path in files]
+    where = Destination(Path(files[0]).parent)
+    return replace(without_manifest(where, names), is_part=True)
+
+
+def _part_of_data_set(files: Sequence[str]) -> Shards | None:
+    """Return some of the shards of the data set of a directory; None if it does not name them."""
     with suppress(SourceError):  # another program may have written a file of that name
         if found := data_set_of(files, single=False):
             whole, manifest = of_data_set(found), found.manifest
-            names = [whole.destination.shard(name) for name in names]
+            names = [whole.destination.shard(os.path.basename(path)) for path in files]
             wanted = set(names)
             shards = [shard for shard in manifest.shards if shard.name in wanted]
             samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
             manifest = replace(manifest, shards=shards, samples=samples, bytes=size)
             return replace(whole, names=names, manifest=manifest, is_part=True)
-    where = Destination(Path(files[0]).parent)
-    return replace(without_manifest(where, names), is_part=True)
+    return None
 
 
 def of_data_set(found: DataSet) -> Shards:

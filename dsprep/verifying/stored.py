@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from shlex import quote
 
-from dsprep.dataset.find import DataSet, Place, data_set_in, data_sets, scratch_beside
+from dsprep.dataset.find import DataSet, Place, data_set_in, data_sets, data_sets_of, scratch_beside
 from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, Manifest, parse_manifest
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
@@ -123,16 +123,14 @@ def _find(url: str) -> tuple[list[tuple[DataSet, Shards]], list[Problem]]:
 
 def _set_of_shard(place: Place, name: str, problems: list[Problem]) -> list[tuple[DataSet, Shards]]:
     """Return the data set of a shard: a single file, or one of several."""
-    for manifest in (f"{name}.{MANIFEST}", MANIFEST):
-        if manifest not in place.names.files:
-            continue
-        sets = _readable([data_set_in(place, manifest, _read)], problems)
+    for found in data_sets_of(place.join(name), read=_read):
+        sets = _readable([found], problems)
         if not sets:
             break
-        ((found, shards),) = sets
-        if name in shards.names:
-            is_part = manifest == MANIFEST
-            return [(found, replace(shards, names=[name], is_part=True) if is_part else shards)]
+        shards, own = sets[0][1], sets[0][1].destination.shard(name)
+        if own in shards.names:
+            is_part = found.own_name != name
+            return [(found, replace(shards, names=[own], is_part=True) if is_part else shards)]
     return []
 
 

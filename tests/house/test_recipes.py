@@ -146,6 +146,9 @@ dsprep("verify fetched --against images --decode")
 assert "verified         5 files, by checksum" in dsprep("sync fetched toy://sent --verify")
 assert "there already    5 files" in dsprep("sync toy://sent fetched")
 dsprep("sync toy://sent toy://copied")
+for places in ("fetched toy://sent", "toy://sent toy://copied"):
+    done = here(*f"sync {places} --profile someone".split())
+    assert (done.code, "options of S3" in done.err) == (2, True), done
 (store / "copied" / "more").touch()
 dsprep("sync toy://sent toy://copied --delete")
 shard = store / "sent" / "train-000000.tar"

@@ -77,6 +77,19 @@ def test_a_shard_of_a_pattern_that_has_changed_is_found(run_here: Run, shards: P
     assert {each["file"] for each in report["problems"]} == {"train-000001.tar"}
 
 
+def test_one_shard_of_several_is_compared_with_their_manifest(run_here: Run, shards: Path) -> None:
+    made = run_here("convert", shards / "webdataset", shards / "alone", "--apart", "-j", 1,
+                    "--to", "webdataset")  # fmt: skip
+    assert made.code == 0, made.err
+    for root in (shards / "webdataset", shards / "alone"):  # the latter's manifest lies beside it
+        first, second, *_ = sorted(root.glob("*.tar"))
+        report = verified(run_here, second)
+        assert (report["shards"], report["samples"], report["manifest"]) == (1, 6, True)
+        shutil.copyfile(first, second)
+        report = verified(run_here, second, code=3)
+        assert {each["file"] for each in report["problems"]} == {second.name}
+
+
 def test_without_a_manifest_they_are_looked_at(run_here: Run, shards: Path) -> None:
     (shards / "webdataset" / "manifest.json").unlink()
     shutil.copytree(shards / "webdataset", shards / "more")

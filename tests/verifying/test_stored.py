@@ -238,6 +238,18 @@ def test_data_sets_in_one_file_each(on_ceph: Shelf, photos: Path, tmp_path: Path
     assert {"other.tfrecord", ".test.tar.dsprep/", "val.tar"} == on_ceph.wrong().keys()
 
 
+def test_a_shard_whose_manifest_lies_beside_its_directory(
+    on_ceph: Shelf, photos: Path, tmp_path: Path
+) -> None:
+    alone, name = str(tmp_path / "out" / "alone"), "alone/train-000001.tar"
+    dsprep.pack(str(photos), alone, format="webdataset", apart=True, shards=2, workers=1)
+    on_ceph.files = contents(tmp_path / "out")
+    on_ceph.copy()
+    assert on_ceph.verify(name=name)["shards"] == 1
+    on_ceph.put(name, b"")
+    assert "has 0 bytes" in on_ceph.wrong(name=name)[name]
+
+
 def test_a_folder(on_ceph: Shelf, packed: Path, tmp_path: Path) -> None:
     dsprep.convert(str(packed), str(tmp_path / "out" / "photos"), to="folder", workers=1)
     on_ceph.files = contents(tmp_path / "out")
