@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import Finished
 from tests.images import image_folder
+from tests.kills import run_and_kill
 from tests.run.conftest import Machine
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -106,30 +107,13 @@ def test_readers_of_whole_directories_read_it(
     assert sum(1 for _ in tensorflow.data.TFRecordDataset(files)) == 12
 
 
-# Kills a process when a file would get a name.
-KILL = """
-import os, signal
-
-replace = os.replace
-
-def deadly(source, target, **options):
-    if os.path.basename(target) == os.environ["KILL_AT"]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(source, target, **options)
-
-os.replace = deadly
-"""
-
-
 @pytest.mark.parametrize("kill_at", ["train-000001.tar", "set.manifest.json"])
-def test_a_killed_run_goes_on(
-    run_cli: RunCli, run_here: RunCli, photos: Path, tmp_path: Path, kill_at: str
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(KILL)
-    env = {"PYTHONPATH": str(tmp_path), "KILL_AT": kill_at}
+def test_a_killed_run_goes_on(run_here: RunCli, photos: Path, tmp_path: Path, kill_at: str) -> None:
     out, expected = tmp_path / "out/set", tmp_path / "expected/set"
-    killed = run_cli("pack", photos, out, "--to", "webdataset", "--apart", *SHARDS, env=env)
-    assert killed.code in (6, -9)
+    words = map(str, ("pack", photos, out, "--to", "webdataset", "--apart", *SHARDS))
+    receipt = out.parent / ".set.dsprep/receipts/train-000000.tar.json"
+    awaited = [receipt] if "tar" in kill_at else []
+    assert run_and_kill(f"name {kill_at}", [*words], awaited=awaited).returncode == -9
     assert pack(run_here, photos, expected, "webdataset", "--apart").code == 3
     there = below(out) if out.exists() else {}
     assert len(there) == (4 if "manifest" in kill_at else len(there))
