@@ -1,14 +1,16 @@
 """A plan as bytes, for the parts of a run on other machines: the first part makes it for all.
 
 It lies where others may write, so it is no pickle: a zip file of JSON, with the values that
-``plan.values`` names, and of the tables as Parquet. What it says is checked before anything is
-written.
+``plan.values`` names, and of the tables as ``plan.tables`` lays them out. What it says is checked
+before anything is written.
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -23,12 +25,12 @@ from dsprep.images.probe import differing, probe, versions
 from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
+from dsprep.plan.tables import table_from_bytes, table_to_bytes
 from dsprep.rows import Input
 from dsprep.sample import original_expr
 from dsprep.storage.files import facts, is_shared
-from dsprep.storage.local import LARGEST_TABLE
 
-VERSION = 1  # of plan files; raise it when a name or a field gets another meaning
+VERSION = 2  # of plan files; raise it when a name or a field gets another meaning
 _MOST_PARTS = 1_000_000
 _FACTS, _PLAN = "facts.json", "plan.json"
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
@@ -88,8 +90,7 @@ def save_plan(plan: Plan, parts: int) -> bytes:
         saved.writestr(ZipInfo(_FACTS), json.dumps(told.to_json()))
         saved.writestr(ZipInfo(_PLAN), json.dumps(to_json(plan, tables)))
         for number, table in enumerate(tables):
-            with saved.open(ZipInfo(_table(number)), "w") as member:
-                table.write_parquet(member, compression="zstd")
+            saved.writestr(ZipInfo(_table(number)), table_to_bytes(table))
     return file.getvalue()
 
 
@@ -135,7 +136,7 @@ def _plan_in(saved: ZipFile, job: Job) -> Plan:
     own = {name: getattr(job, name) for name in OWN_FIELDS} | {"base": None}
     plan = from_json(
         json.loads(_member(saved, _PLAN)),
-        lambda number: _read_table(_member(saved, tables.pop(number))),  # each of them once
+        lambda number: table_from_bytes(_member(saved, tables.pop(number))),  # each of them once
         own,
     )
     if not isinstance(plan, Plan):
@@ -144,7 +145,7 @@ def _plan_in(saved: ZipFile, job: Job) -> Plan:
 
 
 def _table(number: int) -> str:
-    return f"{number}.parquet"
+    return f"{number}.table"
 
 
 def _member(saved: ZipFile, name: str) -> bytes:
@@ -152,16 +153,6 @@ def _member(saved: ZipFile, name: str) -> bytes:
     if saved.getinfo(name).compress_type != ZIP_STORED:
         raise ValueError(f"{name} is compressed")
     return saved.read(name)
-
-
-def _read_table(data: bytes) -> pl.DataFrame:
-    """Read a table, unless it has more rows than fit into memory."""
-    # A number takes 4 bytes; Parquet may say in a few bytes that a column repeats it for ever.
-    rows = pl.scan_parquet(BytesIO(data)).select(pl.len()).collect().item()
-    columns = len(pl.read_parquet_schema(BytesIO(data)))
-    if rows * columns > LARGEST_TABLE:
-        raise ValueError(f"a table has {rows:,} rows, more than fit into memory")
-    return pl.read_parquet(BytesIO(data))
 
 
 def _check(plan: Plan) -> None:
@@ -243,7 +234,7 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
             yield saved
     except (
         *(BadZipFile, ValueError, LookupError, TypeError, AttributeError, EOFError),
-        *(OverflowError, RuntimeError, DsprepError),
+        *(OverflowError, RuntimeError, struct.error, zlib.error, DsprepError),
         *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
     ) as error:
         raise DestinationError(
