@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -120,8 +119,7 @@ def read_data(path: str) -> BenchData:
 
 
 def _size(paths: Sequence[str]) -> int:
-    calls = ((0, partial(facts, path)) for path in paths)  # several at once on S3
-    return sum(found.size for found in results(paths[0], calls))
+    return sum(found.size for found in results(paths[0], facts, paths))
 
 
 def loop_of(reader: str, access: str) -> Path:

@@ -170,8 +170,7 @@ def _beside(
 def _require_whole(whole: Manifest, urls: Mapping[str, str]) -> None:
     """Refuse files that are missing, or have other sizes than their manifests say."""
     files = [file for file in whole.every_file() if file.name in urls]
-    calls = ((0, partial(facts, urls[file.name])) for file in files)
-    found = results(_on_s3(*urls.values()), calls)
+    found = results(_on_s3(*urls.values()), facts, (urls[file.name] for file in files))
     for file in files:
         url = urls[file.name]
         with source_errors(url):
@@ -231,14 +230,12 @@ def _carry_out(
     try:
         begin_join(state, names, words, overwrite=options.overwrite)
         missing = [shard for shard in whole.shards if shard.name not in state.done]
-        calls = (
-            (0, partial(target.leave, shard.name, Written(shard.samples, files), urls))
-            for shard in missing
-            for files in [(*shard.sidecars, shard)]
-        )
+        leave = partial(target.leave, urls=urls)
+        written = (Written(each.samples, (*each.sidecars, each)) for each in missing)
         place = _on_s3(destination.url(""), *urls.values())
         with progress.running("joining", sum(shard.samples for shard in missing)):
-            for shard, _ in zip(missing, results(place, calls), strict=True):
+            left = results(place, leave, (each.name for each in missing), written)
+            for shard, _ in zip(missing, left, strict=True):
                 progress.advance(shard.samples, shard.bytes)
         publish_beside(target, beside)
         publish_manifest(state, whole)

@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -124,8 +123,7 @@ class Target(ABC):
         names = set(self._below(f"{self.notes}{RECEIPTS}/"))
         if shards is not None:
             names &= set(map(self._receipt, shards))
-        reads = ((0, partial(self.find, name)) for name in sorted(names))
-        for data in filter(None, results(self.destination.url(""), reads)):
+        for data in filter(None, results(self.destination.url(""), self.find, sorted(names))):
             with suppress(*_DAMAGED):
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])

@@ -10,8 +10,8 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import takewhile
-from typing import TypeVar
+from itertools import repeat, takewhile
+from typing import Any, TypeVar
 
 from dsprep.errors import OptionError
 from dsprep.opening import opened
@@ -99,16 +99,26 @@ def system_path(path: str) -> str | None:
     return store.path(key)
 
 
-def results(root: str | Sequence[str], calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Make calls that read below paths, several at once where each takes a request."""
-    # Each call comes with the size of its result.
-    roots = [root] if isinstance(root, str) else root
-    return pool.ahead(calls) if takes_requests(*roots) else (call() for _, call in calls)
+def results(
+    root: str | Sequence[str],
+    function: Callable[..., T],
+    *columns: Iterable[Any],
+    sizes: Iterable[int] | None = None,
+) -> Iterator[T]:
+    """Call a function that reads below paths with each row of some columns.
+
+    Where each call takes a request, several are made at once. ``sizes`` has the bytes of the
+    results, if these are large.
+    """
+    if not takes_requests(*([root] if isinstance(root, str) else root)):
+        return map(function, *columns)
+    calls = (partial(function, *row) for row in zip(*columns, strict=True))
+    return pool.ahead(zip(repeat(0) if sizes is None else sizes, calls, strict=False))
 
 
 def absent(paths: Sequence[str]) -> list[str]:
     """Return the paths where no file is."""
-    there = results(paths, ((0, partial(is_file, path)) for path in paths))
+    there = results(paths, is_file, paths)
     return [path for path, found in zip(paths, there, strict=True) if not found]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -51,8 +50,8 @@ def choose(
     if files.others is not None:
         elsewhere = files.others.filter(pl.col("path").is_in(unknown.implode()))
     else:
-        calls = ((0, partial(facts_at, os.path.join(root, path))) for path in unknown)
-        known = zip(unknown, results(root, calls), strict=True)
+        lie_at = (os.path.join(root, path) for path in unknown)
+        known = zip(unknown, results(root, facts_at, lie_at), strict=True)
         there = [(path, *facts) for path, facts in known if facts]
         elsewhere = pl.DataFrame(there, FILES, orient="row")
     if not elsewhere.is_empty():

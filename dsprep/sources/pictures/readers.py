@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, repeat
 from os.path import join
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.webdataset import WebDataset
@@ -18,7 +17,8 @@ from dsprep.places.archive import ArchiveReader
 from dsprep.places.prefetch import read_spans
 from dsprep.rows import Input, Reader, Rows, Wrapper
 from dsprep.sample import Sample, image_kind_of, key_of
-from dsprep.storage.files import facts, is_dir, read_sized, results
+from dsprep.storage.files import facts, is_dir, results
+from dsprep.storage.store import Store, store_of
 from dsprep.storage.stored import Facts
 
 T = TypeVar("T")
@@ -37,9 +37,15 @@ class FileReader(Reader):
             yield Input(join(self.root, path), size, mtime, is_sample=True)
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        root = self.root.rstrip("/") + "/"
-        tasks = ((root + path, size) for path, size in zip(rows.paths, rows.sizes, strict=True))
-        return _read_each(self.root, _read_file, tasks)
+        store, start = store_of(self.root.rstrip("/") + "/")
+
+        def read_image(path: str, size: int) -> bytes | BadSample:
+            try:
+                return _read_whole(store, start + path, size)
+            except BadSample as error:
+                return _rejected(self.root, error)
+
+        return results(self.root, read_image, rows.paths, rows.sizes, sizes=rows.sizes)
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,18 @@ class SampleReader(Reader):
         paths = self.described_in()
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
         files = rows.files if paths else repeat(0, len(rows.ids))
-        tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
-        for id, found in zip(rows.ids, _read_each(self.root, self.sample, tasks), strict=True):
-            if isinstance(found, Sample):
-                found.id = id
-            yield self.typed(found)
+        columns = (rows.paths, rows.sizes, files, lines, rows.ids)
+        return map(self.typed, results(self.root, self._read_sample, *columns, sizes=rows.sizes))
+
+    def _read_sample(
+        self, path: str, size: int, file: int, line: bytes, id: int
+    ) -> Sample | BadSample:
+        try:
+            sample = self.sample(path, size, file, line)
+        except BadSample as error:
+            return _rejected(self.root, error)
+        sample.id = id
+        return sample
 
 
 class PartFiles(NamedTuple):
@@ -148,21 +161,11 @@ def stem_of(path: str) -> str:
     return directory + slash + name.partition(".")[0]
 
 
-def _read_each(
-    root: str, read: Callable[..., T], tasks: Iterable[tuple[Any, ...]]
-) -> Iterator[T | BadSample]:
-    """Call a function with a path, a size, and more; several at once if the root is on S3."""
-
-    def read_one(*task: Any) -> T | BadSample:
-        try:
-            return read(*task)
-        except BadSample as error:
-            return error
-
-    for found in results(root, ((task[1], partial(read_one, *task)) for task in tasks)):
-        if isinstance(found, BadSample) and not is_dir(root):
-            raise SourceError(f"{root}: is gone; give the same command again when it is back")
-        yield found
+def _rejected(root: str, reason: BadSample) -> BadSample:
+    """Return why a sample below a root is rejected; raise an error if all of the source is gone."""
+    if not is_dir(root):
+        raise SourceError(f"{root}: is gone; give the same command again when it is back")
+    return reason
 
 
 def facts_at(path: str) -> Facts | None:
@@ -173,9 +176,9 @@ def facts_at(path: str) -> Facts | None:
         return None
 
 
-def _read_file(path: str, size: int) -> bytes:
+def _read_whole(store: Store, key: str, size: int) -> bytes:
     try:
-        data = read_sized(path, size)
+        data = store.read_sized(key, size)
     except OSError as error:
         raise BadSample(f"cannot be read ({error.strerror})") from None
     if data is None:
@@ -188,4 +191,4 @@ def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T
     sizes = {name: own.size for name, (_, own) in files.items() if own is not None}
     if len(sizes) != len(files) or sum(sizes.values()) != size:
         raise BadSample(f"has changed: its files had {size} bytes when they were listed")
-    return {name: _read_file(path, sizes[name]) for name, (path, _) in files.items()}
+    return {name: _read_whole(*store_of(path), sizes[name]) for name, (path, _) in files.items()}
