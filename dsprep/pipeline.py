@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import repeat
+from functools import partial
+from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
@@ -35,7 +36,7 @@ from dsprep.images.transform import (
     pillow,
     require_readable,
 )
-from dsprep.moving import AS_SHOWN, Frame, further_images, make_mover
+from dsprep.moving import AS_SHOWN, Frame, Mover, further_images, make_mover
 from dsprep.rows import Reader, Rows
 from dsprep.sample import (
     UNKNOWN_IMAGE,
@@ -49,7 +50,7 @@ from dsprep.sample import (
     key_of,
     original_name,
 )
-from dsprep.schema import FACTS, IMAGE, IMAGE_ID, TYPES, Schema
+from dsprep.schema import FACTS, IMAGE, IMAGE_ID, TYPES, Field, Schema
 from dsprep.workers.worker import Report, counted
 
 _LOST_FRAMES = "image of several frames kept only the first"
@@ -151,56 +152,22 @@ class Pipeline:
 
 def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]:
     """Read the rows' images, or whole samples, and turn them into the samples to write."""
-    finish = sample_finisher(pipeline)
     copies = rows.copies or repeat(0, len(rows.ids))
     read = zip(read_samples(pipeline, rows), rows.paths, copies, strict=True)
-    for found, path, copy in read:
-        yield found if isinstance(found, BadSample) else finish(found, path, copy)
+    return starmap(sample_finisher(pipeline), read)
 
 
 def read_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]:
     """Read the rows' samples, with their labels, as they lie in the source."""
-    schema, classes = pipeline.schema, pipeline.classes or ()
-    image_name = schema.image or "image"
-    told = schema.label_field or schema.objects  # what rows may tell
-    label_name, kind = (told.name, told.type) if told else (None, "")
-    labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-    overrides = "label" in pipeline.overridden
+    read = pipeline.reader.read if not rows.copies else partial(_read_once, pipeline.reader)
+    labels = rows.labels if rows.labels is not None else repeat(None, len(rows.ids))
     copies = rows.copies or repeat(0, len(rows.ids))
-    read = zip(rows.ids, rows.paths, labels, copies, _read(pipeline.reader, rows), strict=True)
-    for id, path, label, copy, found in read:
-        if isinstance(found, BadSample):
-            yield found
-            continue
-        if isinstance(found, bytes):
-            own = original_name(path) if copy else path
-            sample = Sample(key_of(own), {image_name: found}, id, own, image_name)
-        else:
-            sample = found
-            sample.id = id if copy else sample.id
-        if label is not None and label_name and (overrides or sample is not found):
-            value: Any = label
-            if isinstance(label, int):
-                sample.class_name = classes[label] if 0 <= label < len(classes) else None
-                value = sample.class_name if kind == "text" else label
-            else:
-                sample.class_name = None
-                value = label if kind.startswith("list") else label[0]
-                if kind == "objects":
-                    try:
-                        value = TYPES[kind].convert(label)
-                    except ValueError as error:
-                        yield BadSample(f"its label {error}")
-                        continue
-            sample.fields[label_name] = value
-        yield sample
+    found = zip(read(rows), rows.ids, rows.paths, labels, copies, strict=True)
+    return starmap(_labeler(pipeline), found)
 
 
-def _read(reader: Reader, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
-    """Read the samples of rows; one whose copies are neighbors is read once."""
-    if not rows.copies:
-        yield from reader.read(rows)
-        return
+def _read_once(reader: Reader, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
+    """Read samples and their copies; one whose copies are neighbors is read once."""
     originals, starts = rows.originals()
     found: bytes | Sample | BadSample = b""
     read = reader.read(originals)
@@ -212,98 +179,181 @@ def _read(reader: Reader, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
             yield found
 
 
-def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str, int], Sample | BadSample]:
+def _labeler(pipeline: Pipeline) -> Callable[..., Sample | BadSample]:
+    """Return a function that makes a sample of what was read, and of the other columns of its row.
+
+    These are the id, the path, the label, and the number of the copy that is wanted.
+    """
+    schema, classes = pipeline.schema, pipeline.classes or ()
+    image_name = schema.image or "image"
+    told = schema.label_field or schema.objects  # what rows may tell
+    label_name, kind = (told.name, told.type) if told else ("", "")
+    replaces_labels = "label" in pipeline.overridden
+
+    def value_of(label: int | tuple[float, ...], class_name: str | None) -> Any:
+        if isinstance(label, int):
+            return class_name if kind == "text" else label
+        if kind == "objects":
+            return TYPES[kind].convert(label)
+        return label if kind.startswith("list") else label[0]
+
+    def labeled(
+        found: bytes | Sample | BadSample,
+        id: int,
+        path: str,
+        label: int | tuple[float, ...] | None,
+        copy: int,
+    ) -> Sample | BadSample:
+        if isinstance(found, bytes):
+            own = original_name(path) if copy else path
+            sample = Sample(key_of(own), {image_name: found}, id, own, image_name)
+        elif isinstance(found, BadSample):
+            return found
+        else:
+            sample = found
+            sample.id = id if copy else sample.id
+        if label is not None and label_name and (replaces_labels or sample is not found):
+            named = isinstance(label, int) and 0 <= label < len(classes)
+            sample.class_name = classes[label] if named else None  # type: ignore[index]
+            try:
+                sample.fields[label_name] = value_of(label, sample.class_name)
+            except ValueError as error:
+                return BadSample(f"its label {error}")
+        return sample
+
+    return labeled
+
+
+def sample_finisher(
+    pipeline: Pipeline,
+) -> Callable[[Sample | BadSample, str, int], Sample | BadSample]:
     """Return a function from a sample that was read to the sample to write.
 
-    It also takes the path, and the number of the copy that is wanted; 0 is the sample itself.
+    It also takes the path, and the number of the copy that is wanted; 0 is the sample itself. A
+    sample that was rejected stays so.
     """
+    images, layout = pipeline.images, pipeline.layout
+    name, fit = _namer(pipeline), _fitter(pipeline)
     make_image, make_copy = image_maker(pipeline), _copy_maker(pipeline)
-    typed = pipeline.layout.schema is not None
-    images = pipeline.images
-    kept = images.kept(pipeline.schema)
-    geometry = (images.transform, images.max_pixels, images.frame, kept)
-    move = make_mover(_written(pipeline), *geometry) if typed else None
-    move_copy = (
-        make_mover(_written(pipeline), images.for_copies, *geometry[1:])
-        if typed and images.augment
-        else None
-    )
-    objects = pipeline.schema.objects if typed else None
-    why_spoiled = _spoil_finder(pipeline)
+    move, move_copy = _movers(pipeline)
+    require_unspoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
-    layout = pipeline.layout
-    only_checks = images.transform is None and not pipeline.typed_facts and move is None
-    by_index, whole = pipeline.key == "index", pipeline.reader.reads_samples
-    keeps_id = "id" in pipeline.overridden or not whole
     # An image that is a file has the kind that its bytes say, whatever its name says.
-    looks = pipeline.looks or not whole or move is not None
+    looks = pipeline.looks or not pipeline.reader.reads_samples or move is not None
+    only_checks = images.transform is None and not pipeline.typed_facts and move is None
 
-    def fit(sample: Sample) -> None:
-        """Leave out of objects what the format does not hold, and count that."""
-        if objects is not None and (value := sample.fields.get(objects.name)) is not None:
-            if sample.effects is None:
-                sample.effects = Counter()
-            sample.fields[objects.name] = layout.fitted(value, sample.effects)
-
-    def renumber(sample: Sample, copy: int) -> None:
-        """Give a copy ids of its own, as those of COCO are unique."""
-        if type(id := sample.fields.get(IMAGE_ID)) is int:
-            sample.fields[IMAGE_ID] = copy_id(id, copy)
-        if objects is not None and (value := sample.fields.get(objects.name)) is not None:
-            items = (
-                each if each.id is None else each._replace(id=copy_id(each.id, copy))
-                for each in value.items
-            )
-            sample.fields[objects.name] = value._replace(items=tuple(items))
-
-    def finish(sample: Sample, path: str, copy: int = 0) -> Sample | BadSample:
+    def finish(sample: Sample | BadSample, path: str, copy: int = 0) -> Sample | BadSample:
+        if isinstance(sample, BadSample):
+            return sample
         key = sample.key
-        if copy:
-            sample.key = copy_name(key, copy)
-            sample.path = sample.path and copy_name(sample.path, copy)
-            renumber(sample, copy)
-        elif by_index:
-            sample.key, sample.path = f"{sample.id:09d}", ""
-        elif not keeps_id and key.isascii() and key.isdecimal() and len(key) < 20:
-            sample.id = int(key) if key == str(int(key)) else sample.id
+        name(sample, copy)
         if not looks or sample.image is None:
             if copy:
                 return BadSample("has no image to augment")
             fit(sample)
             return sample
-        data = sample.encoded
+        data, warp = sample.encoded, None
         try:
-            warp = None
             if copy and images.augment is not None:
                 image, warp = make_copy(data, key, copy)
             else:
                 image = make_image(path, data)
-            if only_checks and not copy:
-                return sample
-            if (spoiled := why_spoiled(sample, data)) is not None:
-                return spoiled
-            if (mover := move_copy if copy else move) is not None:
-                image = mover(sample, data, image, warp)
-                fit(sample)
-            if image.data is not data:
-                _replace_image(sample, image, layout)
+            if copy:
+                change(sample, data, image, warp, move_copy)
+            elif not only_checks:
+                change(sample, data, image, warp, move, images.transform)
         except BadSample as error:
             return error
-        if images.transform is not None and not copy:
-            size = image.before or (image.width, image.height)
-            if told := images.transform.too_small(size):
-                sample.effects = sample.effects or Counter()
-                sample.effects[told] += 1
-        if image.lost_frames:
-            sample.effects = sample.effects or Counter()
-            sample.effects[_LOST_FRAMES] += 1
-        if image.shape is not None:
-            sample.effects = sample.effects or Counter()
-            sample.effects[f"{STORED_AS_PIXELS}{image.shape}"] += 1
-        renew(sample, image)
         return sample
 
+    def change(
+        sample: Sample,
+        data: bytes,
+        image: Encoded,
+        warp: Warp | None,
+        mover: Mover | None,
+        transform: Transform | None = None,
+    ) -> None:
+        """Give a sample its new image, and let what depends on the image follow."""
+        require_unspoiled(sample, data)
+        if mover is not None:
+            image = mover(sample, data, image, warp)
+            fit(sample)
+        if image.data is not data:
+            _replace_image(sample, image, layout)
+        for effect in _effects_of(image, transform):
+            sample.effects = sample.effects or Counter()
+            sample.effects[effect] += 1
+        renew(sample, image)
+
     return finish
+
+
+def _namer(pipeline: Pipeline) -> Callable[[Sample, int], None]:
+    """Return a function that gives a sample, or a copy of it, the names and ids to write."""
+    by_index = pipeline.key == "index"
+    counts_by_key = pipeline.reader.reads_samples and "id" not in pipeline.overridden
+    objects = pipeline.schema.objects if pipeline.layout.schema is not None else None
+
+    def name(sample: Sample, copy: int) -> None:
+        key = sample.key
+        if copy:
+            sample.key = copy_name(key, copy)
+            sample.path = sample.path and copy_name(sample.path, copy)
+            _renumber(sample, objects, copy)
+        elif by_index:
+            sample.key, sample.path = f"{sample.id:09d}", ""
+        elif counts_by_key and key.isascii() and key.isdecimal() and len(key) < 20:
+            sample.id = int(key) if key == str(int(key)) else sample.id
+
+    return name
+
+
+def _renumber(sample: Sample, objects: Field | None, copy: int) -> None:
+    """Give a copy ids of its own, as those of COCO are unique."""
+    if type(id := sample.fields.get(IMAGE_ID)) is int:
+        sample.fields[IMAGE_ID] = copy_id(id, copy)
+    if objects is not None and (value := sample.fields.get(objects.name)) is not None:
+        items = (
+            each if each.id is None else each._replace(id=copy_id(each.id, copy))
+            for each in value.items
+        )
+        sample.fields[objects.name] = value._replace(items=tuple(items))
+
+
+def _fitter(pipeline: Pipeline) -> Callable[[Sample], None]:
+    """Return a function that leaves out of objects what the format does not hold."""
+    layout, objects = pipeline.layout, pipeline.schema.objects
+
+    def fit(sample: Sample) -> None:
+        if objects is None or (value := sample.fields.get(objects.name)) is None:
+            return
+        if sample.effects is None:
+            sample.effects = Counter()
+        sample.fields[objects.name] = layout.fitted(value, sample.effects)
+
+    return fit if layout.schema is not None and objects is not None else lambda sample: None
+
+
+def _movers(pipeline: Pipeline) -> tuple[Mover | None, Mover | None]:
+    """Return what moves the fields of samples with their images, and those of copies."""
+    images, written = pipeline.images, _written(pipeline)
+    if pipeline.layout.schema is None:
+        return None, None
+    further = images.max_pixels, images.frame, images.kept(pipeline.schema)
+    move_copy = make_mover(written, images.for_copies, *further) if images.augment else None
+    return make_mover(written, images.transform, *further), move_copy
+
+
+def _effects_of(image: Encoded, transform: Transform | None) -> Iterator[str]:
+    """Yield what happened to an image on the way, for the report."""
+    size = image.before or (image.width, image.height)
+    if transform is not None and (small := transform.too_small(size)):
+        yield small
+    if image.lost_frames:
+        yield _LOST_FRAMES
+    if image.shape is not None:
+        yield f"{STORED_AS_PIXELS}{image.shape}"
 
 
 def _written(pipeline: Pipeline) -> Schema:
@@ -571,8 +621,8 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
     return dependents
 
 
-def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | None]:
-    """Return a function that decides whether a transform makes fields of a sample stale."""
+def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], None]:
+    """Return a function that refuses a sample with fields that a transform makes stale."""
     # It takes the sample, and the bytes of its image before the transform. A transform that changes
     # the geometry of all images is an OptionError; one that only turns some of them upright makes
     # these samples rejects.
@@ -581,19 +631,18 @@ def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | N
     option = pipeline.images.moving_option
     dependents = _dependents_finder(pipeline)
 
-    def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
+    def require_unspoiled(sample: Sample, data: bytes) -> None:
         fields = dependents(sample)
         if fields and option is not None:
             where = f"as in the sample {sample.key!r}"
             raise geometry_error(option, dict.fromkeys(fields, where))
-        if not fields or orientation_in(data) == 1:
-            return None
-        return BadSample(
-            f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may depend "
-            f"on it: {_remedy(fields)}"
-        )
+        if fields and orientation_in(data) != 1:
+            raise BadSample(
+                f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may "
+                f"depend on it: {_remedy(fields)}"
+            )
 
-    return why_spoiled
+    return require_unspoiled
 
 
 def geometry_error(option: str, fields: Mapping[str, str]) -> OptionError:

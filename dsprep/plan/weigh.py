@@ -155,12 +155,15 @@ def encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Seri
 
     from dsprep.catalog import AT_ONCE
 
-    starts = range(0, max(1, len(catalog)), AT_ONCE)
-    parts = ((catalog.slice(at, AT_ONCE), image_sizes.slice(at, AT_ONCE)) for at in starts)
-    return pl.concat([_encoded_sizes(job, *part).cast(pl.Int64) for part in parts])
+    parts = []
+    for at in range(0, max(1, len(catalog)), AT_ONCE):
+        rows, sizes = catalog.slice(at, AT_ONCE), image_sizes.slice(at, AT_ONCE)
+        parts.append(job.layout.weights(_weighed(job, rows, sizes)).cast(pl.Int64))
+    return pl.concat(parts)
 
 
-def _encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Series:
+def _weighed(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.DataFrame:
+    """Return the columns that a format weighs samples by, as `Format.weights` has them."""
     import polars as pl
 
     from dsprep.catalog import widened
@@ -174,7 +177,7 @@ def _encoded_sizes(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.Ser
         table = table.with_columns(path=pl.col("index").cast(pl.String).str.zfill(9) + ".webp")
     if catalog.classes and catalog.label_column == "cls":
         table = table.with_columns(pl.Series("class", catalog.classes).gather(table["cls"]))
-    return job.layout.weights(table)
+    return table
 
 
 def _weights(weights: Iterable[int]) -> pl.Series:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import repeat
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -59,45 +60,55 @@ def write_shard(task: ShardTask, report: Report) -> Written:
 
     What is done since the last call is reported: samples, bytes, rejects.
     """
-    with task.target.trying() as target:
-        return _write_shard(task._replace(target=target), report)
-
-
-def _write_shard(task: ShardTask, report: Report) -> Written:
     if any(place and part.files[-1].bytes > len(place) for _, place, part in task.pieces):
         # RecordIO cuts images that hold its magic number, which makes them larger than expected.
         task, report = task._replace(place=None, pieces=()), _ignore
+    layout = task.pipeline.layout
+    with task.target.trying() as target:
+        path = target.partial(task.name)
+        with destination_errors(path), ExitStack() as stack:
+            writer = _open_writer(layout, str(path), str(target.tree), task.whole, task.place)
+            stack.callback(writer.close)
+            if task.pieces:
+                written = _join_pieces(task, writer, report)
+            else:
+                written = _write_samples(task.pipeline, task.rows, writer, report)
+            writer.finish()
+        sidecars = _write_sidecars(task, path, written) if task.whole else []
+        written.files = [*sidecars, FileReceipt(task.name, writer.bytes, writer.crc32c)]
+        if task.whole or task.place is None:
+            target.leave(task.name, written)
+        return written
+
+
+def _open_writer(
+    layout: Format, path: str, tree: str, whole: bool = False, place: range | None = None
+) -> Any:
+    """Begin the file of a shard, or go to a place in it; files of a tree lie below ``tree``."""
+    if layout.concatenative:
+        return ShardWriter(path, layout, whole, place)
+    return layout.open_writer(path, tree)
+
+
+def _write_sidecars(task: ShardTask, path: Path, written: Written) -> list[FileReceipt]:
+    """Write the files beside a shard that readers of its format need."""
     layout, files = task.pipeline.layout, list[FileReceipt]()
-    path = task.target.partial(task.name)
-    with destination_errors(path), ExitStack() as stack:
-        if layout.concatenative:
-            writer: Any = ShardWriter(str(path), layout, task.whole, task.place)
-        else:
-            writer = layout.open_writer(str(path), str(task.target.tree))
-        stack.callback(writer.close)
-        if task.pieces:
-            written = _join_pieces(task, writer, report)
-        else:
-            written = _write_samples(task.pipeline, task.rows, writer, report)
-        writer.finish()
-    if task.whole and layout.sidecar_suffixes:
-        if written.listed:
-            ids, labels, names = zip(*written.listed, strict=True)
-            kept = Rows(ids, names, (), tuple(0 if label is None else label for label in labels))
-        else:
-            kept = task.rows.without(set(written.rejected))
-        for suffix, data in layout.sidecars(kept, written.sizes or kept.sizes).items():
-            beside, name = path.with_suffix(suffix), str(Path(task.name).with_suffix(suffix))
-            if name in task.spared:
-                continue
-            with destination_errors(beside):
-                beside.write_bytes(data)
-            files.append(FileReceipt(name, len(data), extend(0, data)))
-        written.sizes, written.listed = [], []
-    written.files = [*files, FileReceipt(task.name, writer.bytes, writer.crc32c)]
-    if task.whole or task.place is None:
-        task.target.leave(task.name, written)
-    return written
+    if not layout.sidecar_suffixes:
+        return files
+    if written.listed:
+        ids, labels, names = zip(*written.listed, strict=True)
+        kept = Rows(ids, names, (), tuple(0 if label is None else label for label in labels))
+    else:
+        kept = task.rows.without(set(written.rejected))
+    for suffix, data in layout.sidecars(kept, written.sizes or kept.sizes).items():
+        beside, name = path.with_suffix(suffix), str(Path(task.name).with_suffix(suffix))
+        if name in task.spared:
+            continue
+        with destination_errors(beside):
+            beside.write_bytes(data)
+        files.append(FileReceipt(name, len(data), extend(0, data)))
+    written.sizes, written.listed = [], []
+    return files
 
 
 def try_shard(task: tuple[Pipeline, Rows, str], report: Report) -> None:
@@ -107,11 +118,7 @@ def try_shard(task: tuple[Pipeline, Rows, str], report: Report) -> None:
     with destination_errors(path), ExitStack() as stack:
         os.mkdir(directory)
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        layout = pipeline.layout
-        if layout.concatenative:
-            writer: Any = ShardWriter(path, layout, False)
-        else:
-            writer = layout.open_writer(path, os.path.join(directory, "tree"))
+        writer = _open_writer(pipeline.layout, path, os.path.join(directory, "tree"))
         stack.callback(writer.close)
         _write_samples(pipeline, rows, writer, report)
         writer.finish()
@@ -227,18 +234,23 @@ class _Facts:
 def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
     """Return samples, or blocks of encoded samples, each with the number of its rows."""
     if pipeline.copies:
-        for block, count in pipeline.reader.copy(rows):
-            yield count, block
-        return
-    must_differ = pipeline.layout.distinct == "key" and pipeline.reader.reads_samples
+        return ((count, block) for block, count in pipeline.reader.copy(rows))
+    samples = make_samples(pipeline, rows)
+    if pipeline.layout.distinct == "key" and pipeline.reader.reads_samples:
+        samples = _distinct(samples)
+    return zip(repeat(1), samples)
+
+
+def _distinct(samples: Iterable[Sample | BadSample]) -> Iterator[Sample | BadSample]:
+    """Reject samples whose key one before them has."""
     seen: set[str] = set()
-    for sample in make_samples(pipeline, rows):
-        if must_differ and isinstance(sample, Sample):
+    for sample in samples:
+        if isinstance(sample, Sample):
             if sample.key in seen:
                 sample = same_key(sample.key, "another sample")
             else:
                 seen.add(sample.key)
-        yield 1, sample
+        yield sample
 
 
 def same_key(key: str, other: str) -> BadSample:

@@ -136,9 +136,7 @@ class Converted(Iterator[bytes]):
                     raw = entry.sample
                     path = raw.key = raw.key or f"{_STEM}-{raw.id:07d}"
                     try:
-                        sample = read(raw)
-                        if not isinstance(sample, BadSample):
-                            sample = finish(sample, path, 0)
+                        sample = finish(read(raw), path, 0)
                         if isinstance(sample, BadSample):
                             raise sample
                         if sample.key == before and layout.distinct == "key":
