@@ -157,7 +157,13 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
     """Let callers give the options of a class to a function as plain arguments."""
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
-        def options_of(*args: P.args, **kwargs: P.kwargs) -> T:
+        def bound(*args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+            try:
+                return parameters.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+
+        def accepted(values: dict[str, Any]) -> dict[str, Any]:
             hints, name_of_call = _types_of(kind, function), function.__name__
             if name_of_call not in _WITHOUT_POLARS and _lacks_threads(os.getpid()):
                 raise OptionError(
@@ -165,10 +171,6 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                     "polars, and polars does not work after a fork; start it with "
                     'multiprocessing.get_context("spawn")'
                 )
-            try:
-                values = parameters.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{name_of_call}() {error}") from None
             for name, given in values.items():
                 values[name] = value = accept(f"{name_of_call}: {name}", hints[name], given)
                 choices = declared[name].choices
@@ -176,15 +178,24 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                     raise OptionError(
                         f"{option_name(name)} {value}: choose one of {', '.join(choices)}"
                     )
+            return values
+
+        def carry_out(values: dict[str, Any]) -> R:
+            for name, value in values.items():
                 if not declared[name].positional:
                     _keep_streams(value)
-            return kind(**values)  # type: ignore[call-arg]
+            return function(kind(**values))  # type: ignore[call-arg]
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             with same_directory():
-                return function(options_of(*args, **kwargs))
+                return carry_out(accepted(bound(*args, **kwargs)))
 
+        def call_unchecked(*args: P.args, **kwargs: P.kwargs) -> R:
+            with same_directory():
+                return carry_out(bound(*args, **kwargs))
+
+        call.unchecked = call_unchecked  # type: ignore[attr-defined]
         declared = options_in(kind)
         parameters = _signature_of(kind).replace(
             return_annotation=function.__annotations__["return"]
@@ -201,6 +212,12 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         return call
 
     return decorate
+
+
+def unchecked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a public function that takes its values as they are: click has checked them."""
+    without_checks: Callable[P, R] = vars(function)["unchecked"]
+    return without_checks
 
 
 def _keep_streams(value: object) -> None:

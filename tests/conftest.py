@@ -168,7 +168,7 @@ def run_here() -> Iterator[Callable[..., Finished]]:
     here.end()
 
 
-OF_PROCESSES = ("benching", "commands", "house", "run", "storage", "syncing", "workers")
+OF_PROCESSES = ("benching", "house", "run", "storage", "syncing", "values", "workers")
 """The rooms whose tests are about processes, or start them."""
 
 

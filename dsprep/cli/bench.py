@@ -13,6 +13,7 @@ from dsprep.cli.help import option_group
 from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, show, table_of
 from dsprep.cli.streams import echo_as_is
+from dsprep.declared import unchecked
 from dsprep.errors import INTERRUPTED_EXIT_CODE, REJECTS_EXIT_CODE
 from dsprep.printable import visible
 from dsprep.progress import progress_for
@@ -53,7 +54,7 @@ def bench(
         for code in read_loops(data, options["readers"], options["access"]):
             echo_as_is(code, nl=False)
         return 0
-    report = dsprep.bench(data, progress=progress_for(sys.stderr, quiet), **options)
+    report = unchecked(dsprep.bench)(data, progress=progress_for(sys.stderr, quiet), **options)
     if as_csv:
         _write_csv(report)
     else:

@@ -14,7 +14,7 @@ import click
 
 from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.streams import echo
-from dsprep.declared import options_in
+from dsprep.declared import options_in, unchecked
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
@@ -62,7 +62,7 @@ def convert_stdin(source: Sequence[str], dest: str, quiet: bool, **options: Any)
         "on_note": on_note,
     }
     with _open_source(source[0]) as shard, _destination(dest, options["overwrite"]) as output:
-        for block in convert_stream(shard, **taken):
+        for block in unchecked(convert_stream)(shard, **taken):
             with destination_errors("stdout" if dest == STREAM else dest):
                 try:
                     output.write(block)

@@ -10,6 +10,7 @@ import click
 import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, show, table_of
+from dsprep.declared import unchecked
 from dsprep.storage.location import is_s3
 from dsprep.training.options import CostOptions
 from dsprep.units import format_count, format_size
@@ -37,7 +38,7 @@ def cost(as_json: bool, quiet: bool, **options: Any) -> int:
       dsprep cost --samples 1000000000 --size 100TB --shard-size 100MB
       dsprep cost shards/ --gpu-hour 5.67 --epoch-hours 2 --utilization 0.6
     """
-    show(dsprep.cost(**options), _lines, as_json, quiet)
+    show(unchecked(dsprep.cost)(**options), _lines, as_json, quiet)
     return 0
 
 

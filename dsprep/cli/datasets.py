@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import dsprep
 from dsprep.cli.help import DefaultGroup, option_group
 from dsprep.cli.options import command, source_options, take_source, take_transform
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE, RunStopped, SourceError
 from dsprep.plan.image_options import TransformOptions
 from dsprep.plan.options import (
@@ -23,6 +25,9 @@ from dsprep.plan.options import (
 from dsprep.progress import progress_for
 from dsprep.verifying.options import IndexOptions, VerifyOptions
 
+if TYPE_CHECKING:
+    from dsprep import IndexReport, VerifyReport, WriteReport
+
 COMMANDS_OF_SHARD = {
     "append": (__name__, "Add new samples, as new shards, to a data set."),
     "index": (__name__, "Write the indexes that shards lack, and a manifest."),
@@ -33,7 +38,12 @@ _ALIASES = {"format": "to"}
 
 
 def _write(
-    function: str, source: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **options: Any
+    function: Callable[..., WriteReport],
+    source: tuple[str, ...],
+    dest: str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> int:
     """Call a function that writes, and print its report; return the exit code."""
     from dsprep.cli.report import show, write_lines
@@ -41,7 +51,7 @@ def _write(
     from dsprep.formats import FORMATS
 
     options["progress"] = progress_for(sys.stderr, quiet)
-    report = getattr(dsprep, function)(source, dest, **options)
+    report = unchecked(function)(source, dest, **options)
     try:
         show(report, write_lines, as_json, quiet)
     except KeyboardInterrupt:
@@ -56,12 +66,18 @@ def _write(
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-def _check(function: str, dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def _check(
+    function: Callable[..., VerifyReport | IndexReport],
+    lines: Callable[[Any], Iterator[str]],
+    dest: str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
     """Call a function that checks shards, and print its report; return the exit code."""
-    from dsprep.cli.report import index_lines, show, verify_lines
+    from dsprep.cli.report import show
 
-    report = getattr(dsprep, function)(dest, progress=progress_for(sys.stderr, quiet), **options)
-    lines = index_lines if function == "index" else verify_lines
+    report = unchecked(function)(dest, progress=progress_for(sys.stderr, quiet), **options)
     show(report, lines, as_json, quiet and not report.problems)
     return REJECTS_EXIT_CODE if report.problems else 0
 
@@ -92,7 +108,7 @@ def pack(**options: Any) -> int:
       dsprep pack photos/ s3://bucket/train/ --to webdataset
       dsprep pack photos/ shards/ --to webdataset --dry-run
     """
-    return _write("pack", transform=take_transform(options), **options)
+    return _write(dsprep.pack, transform=take_transform(options), **options)
 
 
 @command("SOURCE... DEST", ConvertOptions, TransformOptions, aliases=_ALIASES)
@@ -121,7 +137,7 @@ def convert(**options: Any) -> int:
 
     if any(map(is_stream, (*options["source"], options["dest"]))):
         return convert_stdin(**options)
-    return _write("convert", **options)
+    return _write(dsprep.convert, **options)
 
 
 @command("SOURCE... DEST", AugmentOptions, TransformOptions, aliases=_ALIASES)
@@ -141,7 +157,7 @@ def augment(**options: Any) -> int:
       dsprep augment photos/ shards/ --to webdataset --op shift=0.2,zoom=0.2 --per-image 5
       dsprep augment shards/ s3://bucket/train/ --to tfrecord --op hflip,color=0.3 --balance
     """
-    return _write("augment", transform=take_transform(options), **options)
+    return _write(dsprep.augment, transform=take_transform(options), **options)
 
 
 @command("SOURCE... DEST", ShardOptions, aliases=_ALIASES)
@@ -160,7 +176,7 @@ def cut(**options: Any) -> int:
       dsprep shard recs/ for64/ --target-size 100MB --multiple-of 64
       dsprep shard wds/ cats/ --filter "class LIKE '%cat%' AND size > 10000"
     """
-    return _write("shard", **options)
+    return _write(dsprep.shard, **options)
 
 
 @command("SOURCE... DATASET", AppendOptions)
@@ -178,7 +194,7 @@ def append(dataset: str, **options: Any) -> int:
       dsprep shard append new.zip shards/ --target-size 100MB --dry-run
       dsprep shard append photos/ shards/ --skip-existing
     """
-    return _write("append", dest=dataset, **options)
+    return _write(dsprep.append, dest=dataset, **options)
 
 
 @command(
@@ -215,7 +231,9 @@ def index(dataset: str, **options: Any) -> int:
       dsprep shard index shards/ --kind dali
       dsprep shard index train.rec --check
     """
-    return _check("index", dataset, **options)
+    from dsprep.cli.report import index_lines
+
+    return _check(dsprep.index, index_lines, dataset, **options)
 
 
 shard = DefaultGroup(name="shard", default=cut, lazy=COMMANDS_OF_SHARD)
@@ -240,7 +258,7 @@ def join(**options: Any) -> int:
       dsprep join s3://bucket/out/node-{0..7} s3://bucket/train
       dsprep join node-*/ train/ --dry-run
     """
-    return _write("join", **options)
+    return _write(dsprep.join, **options)
 
 
 @command("DEST", VerifyOptions, source_options)
@@ -274,9 +292,11 @@ def verify(dest: str, against: str | None, **options: Any) -> int:
       dsprep verify train.rec --loader mxnet
       dsprep verify s3://bucket/shards/
     """
+    from dsprep.cli.report import verify_lines
+
     source = take_source(options, dest if against is None else against)
     options |= {"choice": source.choice} if against is None else {"against": source}
-    return _check("verify", dest, **options)
+    return _check(dsprep.verify, verify_lines, dest, **options)
 
 
 @command("DEST")
@@ -294,7 +314,7 @@ def status(dest: str, as_json: bool, quiet: bool) -> int:
     """
     from dsprep.cli.report import show, status_lines
 
-    report = dsprep.status(dest)
+    report = unchecked(dsprep.status)(dest)
     show(report, status_lines, as_json, quiet)
     exit_codes = {"complete": 0, "damaged": REJECTS_EXIT_CODE, "unfinished": RunStopped.exit_code}
     return exit_codes[report.state]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.inspecting.options import DedupOptions
 from dsprep.progress import progress_for
@@ -41,7 +42,7 @@ def dedup(data: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> 
       dsprep dedup photos/ --near
       dsprep dedup shards/ --near --near-distance 2 --keep first -o copies.tsv
     """
-    report = dsprep.dedup(data, progress=progress_for(sys.stderr, quiet), **options)
+    report = unchecked(dsprep.dedup)(data, progress=progress_for(sys.stderr, quiet), **options)
     stream = sys.stderr if report.output == "-" else sys.stdout
     show(report, _lines, as_json, quiet and not report.rejects, stream)
     return REJECTS_EXIT_CODE if report.rejects else 0

@@ -12,6 +12,7 @@ import dsprep
 from dsprep.cli.options import command
 from dsprep.cli.report import rows_of, sets_text, show, skipped_text, some_of, table_of
 from dsprep.cli.streams import echo_as_is
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE, BadImage
 from dsprep.images.transform import Transform
 from dsprep.inspecting.options import InspectOptions
@@ -45,7 +46,7 @@ def inspect(data: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -
       dsprep inspect shards/ --no-decode --json
       dsprep inspect shards/ --key n01440764_10026
     """
-    report = dsprep.inspect(data, progress=progress_for(sys.stderr, quiet), **options)
+    report = unchecked(dsprep.inspect)(data, progress=progress_for(sys.stderr, quiet), **options)
     lines = _lines if options["key"] is None else _sample
     show(report, lines, as_json, quiet)
     if options["key"] is not None and not (as_json or quiet) and _shows_colors():

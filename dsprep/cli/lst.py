@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
+import dsprep
 from dsprep.cli.help import LazyGroup, option_group
 from dsprep.cli.options import command, source_options, take_source, workers_option
 from dsprep.cli.streams import until_nobody_reads
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 from dsprep.lists import options as of
 
-# Each command with its public function, and what `dsprep lst --help` says about it.
+T = TypeVar("T")
+
 COMMANDS = {
-    "create": ("create_list", "Make the list of a folder or a table."),
-    "append": ("append_to_list", "Add new files to a list; its ids and classes stay as they are."),
-    "set": ("edit_list", "Change the label or the path of rows."),
-    "remove": ("edit_list", "Remove rows."),
-    "replace": ("edit_list", "Replace the prefix of paths."),
-    "relabel": ("relabel_lists", "Rename, merge and refine classes."),
-    "diff": ("diff_lists", "Show what differs between two lists."),
-    "patch": ("patch_list", "Apply a diff to a list."),
-    "merge": ("merge_lists", "Merge two people's edits of a list."),
-    "check": ("check_list", "Find what is wrong with a list."),
-    "stats": ("list_stats", "Count rows and classes."),
-    "sample": ("sample_list", "Take some of the rows."),
+    "create": (__name__, "Make the list of a folder or a table."),
+    "append": (__name__, "Add new files to a list; its ids and classes stay as they are."),
+    "set": (__name__, "Change the label or the path of rows."),
+    "remove": (__name__, "Remove rows."),
+    "replace": (__name__, "Replace the prefix of paths."),
+    "relabel": (__name__, "Rename, merge and refine classes."),
+    "diff": (__name__, "Show what differs between two lists."),
+    "patch": (__name__, "Apply a diff to a list."),
+    "merge": (__name__, "Merge two people's edits of a list."),
+    "check": (__name__, "Find what is wrong with a list."),
+    "stats": (__name__, "Count rows and classes."),
+    "sample": (__name__, "Take some of the rows."),
 }
+"""The modules of the commands, and what ``dsprep lst --help`` says about them."""
 
 DIFFERENT_EXIT_CODE = 1
 """As with diff(1): the lists differ. As with merge(1): there are conflicts to decide."""
@@ -36,18 +41,18 @@ _conflicts, _IN_FAVOR = option_group("Conflicts"), "Resolve conflicts in favor o
 _ROWS, _CHANGES, _FILES = ("paths", "ids", "chosen"), ("label", "new_path"), ("missing", "root")
 
 
-def _call(command: str, *arguments: Any, **options: Any) -> Any:
-    import dsprep
+def _call(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a public function and print its report, which is returned."""
     from dsprep.cli.lst_report import print_report
 
-    function, names = COMMANDS[command][0], options.keys() & {"as_json", "quiet", "summary"}
+    names = options.keys() & {"as_json", "quiet", "summary"}
     shown = {name: options.pop(name) for name in names}
-    report = getattr(dsprep, function)(*arguments, **options)
-    print_report(function, report, **shown)
+    report = unchecked(function)(*arguments, **options)
+    print_report(function.__name__, report, **shown)
     return report
 
 
-@click.group(cls=LazyGroup, lazy={name: (__name__, text) for name, (_, text) in COMMANDS.items()})
+@click.group(cls=LazyGroup, lazy=COMMANDS)
 def lst() -> None:
     """Create, edit, compare and check lists.
 
@@ -92,7 +97,7 @@ def create(root: tuple[str, ...], output: str, **options: Any) -> int:
       dsprep lst create photos/ -o data.lst --train-ratio 0.8 --test-ratio 0.1
       dsprep lst create photos/ -o - --labels train.csv --no-shuffle
     """
-    report = _call("create", take_source(options, *root), output, **options)
+    report = _call(dsprep.create_list, take_source(options, *root), output, **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
@@ -118,7 +123,7 @@ def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     """
     if list == "-":
         raise OptionError("append edits a list in place; name its file")
-    report = _call("append", list, take_source(options, *root), **options)
+    report = _call(dsprep.append_to_list, list, take_source(options, *root), **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
@@ -134,7 +139,7 @@ def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> 
     """
     if label is None and new_path is None:
         raise OptionError("no change is given: give --label or --new-path")
-    _call("set", list, label=label, new_path=new_path, **options)
+    _call(dsprep.edit_list, list, label=label, new_path=new_path, **options)
 
 
 @command("LIST", of.EditOptions, without=_CHANGES)
@@ -151,7 +156,7 @@ def remove(list: str, **options: Any) -> None:
       dsprep lst remove train.lst --class 3 --id 100-199
       dsprep lst remove - --path '*.gif' < train.lst > still.lst
     """
-    _call("remove", list, **options)
+    _call(dsprep.edit_list, list, **options)
 
 
 @command("LIST OLD NEW", of.EditOptions, without=_CHANGES + _ROWS + _FILES, name="replace")
@@ -163,7 +168,7 @@ def replace_(list: str, old: str, new: str, **options: Any) -> None:
       dsprep lst replace train.lst v1/ v2/
       dsprep lst replace train.lst images/ ''
     """
-    _call("replace", list, prefix=(old, new), **options)
+    _call(dsprep.edit_list, list, prefix=(old, new), **options)
 
 
 @command(
@@ -190,7 +195,7 @@ def relabel(list: tuple[str, ...], **options: Any) -> None:
       dsprep lst relabel train.lst val.lst --map merge.tsv
       dsprep lst relabel train.lst --map fine.tsv -o fine/train.lst --keep-unmatched
     """
-    _call("relabel", list, **options)
+    _call(dsprep.relabel_lists, list, **options)
 
 
 @command(
@@ -221,7 +226,7 @@ def diff(a: str, b: str, **options: Any) -> int:
       dsprep lst diff monday.lst train.lst > week.patch
       dsprep lst diff old.lst new.lst --content --root photos/ --summary
     """
-    report = _call("diff", a, b, **options)
+    report = _call(dsprep.diff_lists, a, b, **options)
     return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
 
 
@@ -237,7 +242,7 @@ def patch(list: str, patch: str, **options: Any) -> None:
       dsprep lst patch monday.lst week.patch -o train.lst
       dsprep lst diff old.lst new.lst | dsprep lst patch old.lst - -o new-again.lst
     """
-    _call("patch", list, patch, **options)
+    _call(dsprep.patch_list, list, patch, **options)
 
 
 @command(
@@ -265,7 +270,7 @@ def merge(
     if take_ours and take_theirs:
         raise OptionError("--ours and --theirs contradict each other: give one")
     decide = "ours" if take_ours else "theirs" if take_theirs else None
-    report = _call("merge", base, ours, theirs, decide=decide, **options)
+    report = _call(dsprep.merge_lists, base, ours, theirs, decide=decide, **options)
     return DIFFERENT_EXIT_CODE if report.undecided else 0
 
 
@@ -283,7 +288,7 @@ def check(list: str, **options: Any) -> int:
       dsprep lst check train.lst --root photos/ --for mxnet
       dsprep lst check - --for sagemaker --json < train.lst
     """
-    report = _call("check", list, **options)
+    report = _call(dsprep.check_list, list, **options)
     return REJECTS_EXIT_CODE if report.faults else 0
 
 
@@ -298,7 +303,7 @@ def stats(list: str, **options: Any) -> None:
       dsprep lst stats train.lst
       dsprep lst sample train.lst --fraction 0.1 | dsprep lst stats - --classes classes.txt
     """
-    _call("stats", list, **options)
+    _call(dsprep.list_stats, list, **options)
 
 
 @command("LIST", of.SampleOptions)
@@ -316,4 +321,4 @@ def sample(list: str, **options: Any) -> None:
       dsprep lst sample train.lst --balanced --seed 1 -o even/train.lst
     """
     with until_nobody_reads(sys.stdout):
-        _call("sample", list, **options)
+        _call(dsprep.sample_list, list, **options)

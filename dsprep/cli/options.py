@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from dsprep.cli.help import GroupedCommand, GroupedOption, option_group
-from dsprep.declared import Option, options_in
+from dsprep.declared import Option, options_in, unchecked
 from dsprep.errors import OptionError
 from dsprep.options import option_name
 from dsprep.plan.image_options import TransformOptions
@@ -238,7 +238,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
 
     shown = [each.name for kind in source_options for each in shown_in(kind)]
     given = {name: options.pop(name) for name in shown if name in options}
-    return make_source(root, others=others, needs_names=True, **given)
+    return unchecked(make_source)(root, others=others, needs_names=True, **given)
 
 
 def take_transform(options: dict[str, Any]) -> Transform | None:

@@ -15,6 +15,7 @@ from dsprep.cli.options import command
 from dsprep.cli.report import show
 from dsprep.cli.serve import ProgramCommand
 from dsprep.cli.streams import echo_as_is, say, until_nobody_reads
+from dsprep.declared import unchecked
 from dsprep.options import require_effect
 from dsprep.training.options import SagemakerOptions
 from dsprep.units import format_count, format_size
@@ -50,7 +51,7 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
     """
     words = context.meta["program"]
     _require_command(context, words)
-    report = dsprep.sagemaker(command=words, **options)
+    report = unchecked(dsprep.sagemaker)(command=words, **options)
     if not quiet:
         for channel in report.channels:
             say(f"{channel.name}: {_facts(channel)}")

@@ -12,6 +12,7 @@ import dsprep
 from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import Parsed, command
 from dsprep.cli.report import rows_of, show, some_of
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 from dsprep.progress import progress_for
 from dsprep.training.options import ServeOptions
@@ -89,7 +90,7 @@ def serve(
             raise OptionError("--stdout: stdout is a terminal; redirect it into a file or a pipe")
         options["write"] = _write
     progress = progress_for(sys.stderr, quiet)
-    report = dsprep.serve(program=program, progress=progress, **options)
+    report = unchecked(dsprep.serve)(program=program, progress=progress, **options)
     # The program, or the data, has stdout.
     show(report, _lines, as_json, quiet, sys.stderr if program or stdout else sys.stdout)
     return report.exit_code or (REJECTS_EXIT_CODE if report.rejects else 0)

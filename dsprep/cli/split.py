@@ -10,6 +10,7 @@ import dsprep
 from dsprep.cli.help import option_group
 from dsprep.cli.options import command
 from dsprep.cli.report import NOTHING_WRITTEN, rows_of, shards_line, show, skipped_text, some_of
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE
 from dsprep.progress import progress_for
 from dsprep.splits.options import SplitOptions
@@ -69,7 +70,7 @@ def split(
     """
     from dsprep.splits.ratios import parse_ratios
 
-    report = dsprep.split(
+    report = unchecked(dsprep.split)(
         source,
         output,
         ratios=None if ratio is None else parse_ratios(ratio),

@@ -15,6 +15,7 @@ import click
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
 from dsprep.cli.options import Parsed, command, parse_pairs
 from dsprep.cli.report import rows_of, show, some_of
+from dsprep.declared import unchecked
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.options import require_effect
 from dsprep.syncing.options import Rule, SyncOptions
@@ -172,7 +173,7 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        found = syncing.clean_uploads(
+        found = unchecked(syncing.clean_uploads)(
             source, older_than=older_than or 0.0, dry_run=options["dry_run"], config=config
         )
         show({"place": source, "uploads": found}, orphan_lines, as_json, quiet)
@@ -184,7 +185,7 @@ def sync(
     require_effect("sync", given, local_source=from_disk, remote=not to_disk)
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
-        report = syncing.sync(source, destination, **options)
+        report = unchecked(syncing.sync)(source, destination, **options)
     show(report, _lines, as_json, quiet and not report.failures)
     return REJECTS_EXIT_CODE if report.failures else 0
 

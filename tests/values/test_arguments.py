@@ -20,6 +20,7 @@ from dsprep.cli.main import cli
 from dsprep.declared import Options, called_with
 from dsprep.errors import OptionError
 from scripts.reference import contexts
+from tests.here import Here
 from tests.images import image_folder
 
 FUNCTIONS = {
@@ -180,6 +181,52 @@ def test_a_transform_of_other_types_is_refused() -> None:
 def test_an_unknown_argument_is_named_by_python() -> None:
     with pytest.raises(TypeError, match=r"pack\(\) got an unexpected keyword argument 'quality'"):
         dsprep.pack("a", "b", quality=3)  # type: ignore[call-arg]
+
+
+def test_what_the_command_line_has_read_is_not_checked_again(
+    run_here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, *_: object) -> None:
+        raise AssertionError(f"{name}: is checked again")
+
+    monkeypatch.setattr("dsprep.declared.accept", refused)
+    with pytest.raises(AssertionError, match=r"pack: sources"):
+        dsprep.pack("a", "b")
+    images, shards, names = tmp_path / "images", tmp_path / "shards", tmp_path / "all.lst"
+    image_folder(images, ("a", "b"), per_class=2)
+    for command in (
+        ("pack", images, shards, "--to", "webdataset", "--resize", 8, "--rename", "image=picture"),
+        ("convert", shards, tmp_path / "recs", "--to", "recordio", "--drop", "path", "--dry-run"),
+        ("shard", shards, tmp_path / "cut", "--target-size", "1MB", "--shuffle"),
+        (
+            "augment",
+            images,
+            tmp_path / "more",
+            "--to",
+            "tfrecord",
+            "--op",
+            "hflip",
+            "--per-image",
+            1,
+        ),
+        ("join", shards, tmp_path / "joined"),
+        ("verify", shards, "--against", images),
+        ("status", shards),
+        ("shard", "append", images, shards, "--dry-run", "--skip-existing"),
+        ("shard", "index", shards, "--kind", "dali", "--dry-run"),
+        ("inspect", images, "--sample", 2),
+        ("dedup", images, "-o", tmp_path / "copies.csv"),
+        ("split", images, "-o", tmp_path / "lists", "--ratio", "train=1/2,val=1/2"),
+        ("cost", images),
+        ("sagemaker", images, "--prefix", "s3://bucket"),
+        ("lst", "create", images, "-o", names, "--class-order", "natural"),
+        ("lst", "append", names, images),
+        ("lst", "set", names, "--id", 0, "--label", "b"),
+        ("lst", "sample", names, "--count", 1),
+        ("lst", "check", names, "--root", images),
+    ):
+        done = run_here(*command)
+        assert done.code in (0, 3), (command, done.err)
 
 
 @pytest.mark.parametrize("sources", [[], "", ["a", ""]])
