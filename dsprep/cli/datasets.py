@@ -36,6 +36,15 @@ COMMANDS_OF_SHARD = {
 
 _ALIASES = {"format": "to"}
 
+# What few need of a command that has many options: `--help` shows 40 at most.
+RARE = ("apart", "enlarge", "fields", "filter", "group")
+_RARE_WITH_COPIES = (
+    *(*RARE, "any_side", "compression", "header", "mask_fill", "on_error", "only"),
+    "samples_per_shard",
+)
+RARE_TO_PACK = (*_RARE_WITH_COPIES, "fill", "keep_originals", "preview")
+RARE_TO_AUGMENT = (*_RARE_WITH_COPIES, "filter_table", "label_type", "split")
+
 
 def _write(
     function: Callable[..., WriteReport],
@@ -82,7 +91,7 @@ def _check(
     return REJECTS_EXIT_CODE if report.problems else 0
 
 
-@command("SOURCE... DEST", PackOptions, TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", PackOptions, TransformOptions, rare=RARE_TO_PACK, aliases=_ALIASES)
 def pack(**options: Any) -> int:
     """Pack the images in SOURCE into shards at DEST.
 
@@ -111,7 +120,7 @@ def pack(**options: Any) -> int:
     return _write(dsprep.pack, transform=take_transform(options), **options)
 
 
-@command("SOURCE... DEST", ConvertOptions, TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", ConvertOptions, TransformOptions, rare=RARE, aliases=_ALIASES)
 def convert(**options: Any) -> int:
     """Convert SOURCE to another format, without loss.
 
@@ -140,7 +149,7 @@ def convert(**options: Any) -> int:
     return _write(dsprep.convert, **options)
 
 
-@command("SOURCE... DEST", AugmentOptions, TransformOptions, aliases=_ALIASES)
+@command("SOURCE... DEST", AugmentOptions, TransformOptions, rare=RARE_TO_AUGMENT, aliases=_ALIASES)
 def augment(**options: Any) -> int:
     """Write the samples of SOURCE, and augmented copies of them, to DEST.
 

@@ -16,8 +16,11 @@ from dsprep.options import require_effect
 
 _LAST = "Run"  # the group of `--help`, which click itself adds as the last option
 
-_ORDER = ("List", "Fields", "Shards", "Images", "Samples", _LAST)
-"""The order of groups of options; others come before them."""
+_ORDER = (
+    *("Check", "Source", "Labels", "", "List", "Output", "Images", "Samples"),
+    *("Annotations", "Split", "Augmentation", "Fields", _LAST),
+)
+"""The order of groups of options; those that it does not name come at the empty name."""
 
 HELP_ALL = "dsprep.help_all"  # tells in the `meta` of a context that its help shows all options
 
@@ -117,7 +120,7 @@ class GroupedCommand(click.Command):
                 group = getattr(parameter, "group", _LAST)
                 groups.setdefault(group, []).append(record)
         for heading in sorted(
-            groups, key=lambda name: _ORDER.index(name) if name in _ORDER else -1
+            groups, key=lambda name: _ORDER.index(name if name in _ORDER else "")
         ):
             with formatter.section(heading):
                 formatter.write_dl(groups[heading])

@@ -131,10 +131,14 @@ def command(
     arguments: str,
     *declared: Declared,
     without: Sequence[str] = (),
+    rare: Sequence[str] = (),
     cls: type[GroupedCommand] = GroupedCommand,
     **about: Any,
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
-    """Declare a command with arguments of these metavars, its options and those of its report."""
+    """Declare a command with arguments of these metavars, its options and those of its report.
+
+    Only ``--help-all`` shows the options that are ``rare`` here, and those that are declared so.
+    """
 
     def parameters() -> list[click.Parameter]:
         found: list[click.Parameter] = []
@@ -146,6 +150,9 @@ def command(
                     values |= {"required": False, "callback": _require_all}
             found.append(click.Argument([word.rstrip(".").lower()], **values))
         found += [*_parameters(declared), *output_options]
+        for each in found:
+            if isinstance(each, GroupedOption) and each.name in rare:
+                each.rare = True
         return [each for each in found if each.name not in without]
 
     def decorate(function: Callable[..., Any]) -> GroupedCommand:

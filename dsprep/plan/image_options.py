@@ -20,12 +20,12 @@ _annotations = partial(option, "Annotations")
 _rare_annotations = partial(_annotations, rare=True)
 _fields = partial(option, "Fields")
 _rare_fields = partial(_fields, rare=True)
-_shards = partial(option, "Shards")
-_rare_shards = partial(_shards, rare=True)
+_output = partial(option, "Output")
+_rare_output = partial(_output, rare=True)
 _samples = partial(option, "Samples")
 _rare_samples = partial(_samples, rare=True)
 _images = partial(option, "Images")
-_copies = partial(option, "Copies")
+_copies = partial(option, "Augmentation")
 
 
 class KeepOptions(Options):
@@ -62,7 +62,7 @@ class ImageOptions(KeepOptions):
         "before their EXIF orientation turns them.  [default: displayed]",
         choices=("displayed", "stored"),
     )
-    metadata: bool = _rare_shards(
+    metadata: bool = _rare_output(
         "Add a .json with class, filename, width and height to each WebDataset sample.",
         default=False,
     )

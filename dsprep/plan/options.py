@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _fields = partial(option, "Fields")
 _rare_fields = partial(_fields, rare=True)
-_shards = partial(option, "Shards")
-_rare_shards = partial(_shards, rare=True)
+_output = partial(option, "Output")
+_rare_output = partial(_output, rare=True)
 _samples = partial(option, "Samples")
 _rare_samples = partial(_samples, rare=True)
 _run = partial(option, "Run")
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 _split = partial(option, "Split")
-_copies = partial(option, "Copies")
+_copies = partial(option, "Augmentation")
 workers_field = _run(
     "Maximum number of processes. The limit is 64, or four times the cores if that is more.  "
     "[default: the cores that this process may use]"
@@ -37,18 +37,18 @@ workers_field = _run(
 class FormatOptions(Options):
     """The format that is written, and how samples are laid out in it."""
 
-    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]")
+    to: str | None = _output("Format to write.  [default: by the suffix of DEST]")
     format: str | None = None  # another name of `to`
-    features: str | None = _rare_shards(
+    features: str | None = _rare_output(
         "Feature names of TFRecord examples.  [default: dsprep]",
         choices=("dsprep", "slim", "inception", "tfds"),
     )
-    header: bool = _shards(
+    header: bool = _output(
         "Write the names of the columns as the first line of CSV.  [default: no such line, as "
         "SageMaker's algorithms have it]",
         default=False,
     )
-    order: Sequence[str] = _rare_shards(
+    order: Sequence[str] = _rare_output(
         "Fields whose members come first in each WebDataset sample, in this order: label,image.",
         default=(),
         metavar="FIELD[,FIELD...]",
@@ -95,11 +95,11 @@ class FormatOptions(Options):
 class SizeOptions(Options):
     """How large shards are."""
 
-    target_size: int | str | None = _shards("Maximum size of a shard on disk.  [default: 200MB]")
-    shards: int | None = _shards(
+    target_size: int | str | None = _output("Maximum size of a shard on disk.  [default: 200MB]")
+    shards: int | None = _output(
         "Number of shards, of each side if there are any, instead of a size."
     )
-    samples_per_shard: int | None = _shards(
+    samples_per_shard: int | None = _output(
         "Number of samples in each shard, instead of a size; with --target-size, the maximum."
     )
 
@@ -107,7 +107,7 @@ class SizeOptions(Options):
 class ApartOptions(Options):
     """Where the files lie that describe shards."""
 
-    apart: bool = _shards(
+    apart: bool = _output(
         "Write shards alone to DEST, and manifest.json, classes.txt and the others beside it, as "
         "DEST.manifest.json.",
         default=False,
@@ -181,12 +181,12 @@ class WriteOptions(
         "Sides of SOURCE that are not named stay as they are.",
         metavar="NAME=SHARE[,...]",
     )
-    name: str | None = _shards(
+    name: str | None = _output(
         "Prefix of shard file names; '' for none: 000000.tar. {i} in it is the number, as in "
         "'{i}' for 0.tar or 'a_{i:03d}' for a_000.tar.  [default: train]",
         metavar="TEXT",
     )
-    compression: str | None = _shards(
+    compression: str | None = _output(
         "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
     )
     filter_table: AnyPath | None = _samples(
@@ -237,13 +237,13 @@ class PackOptions(CopyOptions, _AugmentOption, ImageOptions, WriteOptions):
 class ConvertOptions(ImageOptions, WriteOptions):
     """The options of ``convert``."""
 
-    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
-    prefix: str = _rare_shards(
+    to: str | None = _output("Format to write.  [default: by the suffix of DEST]", folders=True)
+    prefix: str = _rare_output(
         "Prefix of the URLs in --to augmented-manifest, such as s3://bucket/path/.",
         default="",
         metavar="URL",
     )
-    target_size: int | str | None = _shards(
+    target_size: int | str | None = _output(
         "Maximum size of a shard on disk.  [default: a shard for each in SOURCE, otherwise 200MB]"
     )
 
@@ -251,17 +251,17 @@ class ConvertOptions(ImageOptions, WriteOptions):
 class AugmentOptions(CopyOptions, _OpOption, ImageOptions, WriteOptions):
     """The options of ``augment``."""
 
-    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
+    to: str | None = _output("Format to write.  [default: by the suffix of DEST]", folders=True)
     seed: int | None = _copies("Seed of the copies.  [default: 0]", least=None)
 
 
 class ShardOptions(WriteOptions):
     """The options of ``shard``."""
 
-    to: str | None = _shards(
+    to: str | None = _output(
         "Format to write.  [default: that of SOURCE, whose samples are then copied unparsed]"
     )
-    multiple_of: int | None = _shards(
+    multiple_of: int | None = _output(
         "Make the number of shards a multiple of N, so that N readers get the same number each."
     )
     shuffle: bool = _samples("Shuffle all samples, however large the data set.", default=False)
@@ -288,8 +288,8 @@ class AppendOptions(
         "same key with other bytes or another label is an error.",
         default=False,
     )
-    target_size: int | str | None = _shards("Maximum size of a new shard.  [default: as before]")
-    shards: int | None = _shards("Number of new shards, instead of a size.")
+    target_size: int | str | None = _output("Maximum size of a new shard.  [default: as before]")
+    shards: int | None = _output("Number of new shards, instead of a size.")
     shuffle: bool = _samples("Shuffle the new samples (default), or keep the order.", default=True)
     seed: int | None = _seed
 

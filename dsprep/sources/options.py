@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from dsprep.schema import Schema
 
 _source = partial(option, "Source")
+_labels = partial(option, "Labels")
 _annotations = partial(option, "Annotations")
 _rare_annotations = partial(_annotations, rare=True)
 _rare_source = partial(_source, rare=True)
+_rare_labels = partial(_labels, rare=True)
 _fields = partial(option, "Fields")
 _rare_fields = partial(_fields, rare=True)
 
@@ -97,28 +99,28 @@ class SourceOptions(AnnotationOptions):
         "--pair mask=masks/*.png",
         metavar="FIELD=PATTERN",
     )
-    list_file: AnyPath | None = _source(
+    list_file: AnyPath | None = _labels(
         "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
         "keys. With a pattern, 'val_*.lst', each list becomes one shard of its name.",
         metavar="FILE",
     )
-    labels: AnyPath | None = _source(
+    labels: AnyPath | None = _labels(
         "Take samples and labels from a table, as Kaggle has them: CSV, TSV, JSON Lines or "
         "Parquet; an id without extension finds its image.",
         metavar="FILE",
     )
-    label_regex: str | None = _source(
+    label_regex: str | None = _labels(
         r"Take the class from file names: what a regular expression matches (its first "
         r"parentheses, or the whole match), '^(\w+?)\.' for dog.0.jpg.",
         metavar="REGEX",
     )
-    fields: Sequence[str] = _source(
+    fields: Sequence[str] = _labels(
         "Columns of --labels to write as further fields of the samples, each with the type of its "
         "cells.",
         default=(),
         metavar="NAME[,NAME...]",
     )
-    columns: Sequence[str] = _rare_source(
+    columns: Sequence[str] = _rare_labels(
         "Names of the columns of --labels, if it has no header line.",
         default=(),
         metavar="NAME[,NAME...]",
@@ -129,15 +131,15 @@ class SourceOptions(AnnotationOptions):
         "called train, test and the like need no option.",
         metavar="DEPTH",
     )
-    path_column: str | None = _rare_source(
+    path_column: str | None = _rare_labels(
         "The column of paths or ids in --labels.", metavar="NAME"
     )
-    label_columns: Sequence[str] = _source(
+    label_columns: Sequence[str] = _labels(
         "The column of labels in --labels; several columns give several labels.",
         default=(),
         metavar="NAME[,NAME...]",
     )
-    label_separator: str | None = _rare_source(
+    label_separator: str | None = _rare_labels(
         "Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
         metavar="TEXT",
@@ -149,7 +151,7 @@ class SourceOptions(AnnotationOptions):
         default=(),
         metavar="NAME[,NAME...]",
     )
-    duplicates: str | None = _rare_source(
+    duplicates: str | None = _rare_labels(
         "If --list or --labels names an image again: stop, use the first row only, or make a "
         "sample of each row.  [default: error]",
         choices=("error", "first", "keep"),
@@ -165,22 +167,22 @@ class SourceOptions(AnnotationOptions):
 class ClassOptions(Options):
     """How classes are numbered."""
 
-    classes: AnyPath | None = _source(
+    classes: AnyPath | None = _labels(
         "Class names, one a line, in the order of their numbers. A class that is not in this file "
         "is an error, and a class without images keeps its number.",
         metavar="FILE",
     )
-    class_order: str | None = _rare_source(
+    class_order: str | None = _rare_labels(
         "Order that numbers the classes: name sorts by code point (1, 10, 2), as torchvision does; "
         "natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
         choices=("name", "natural"),
     )
-    keep_classes: AnyPath | None = _source(
+    keep_classes: AnyPath | None = _labels(
         "Take only samples of the classes that FILE names, and number these from 0 in their "
         "order: a line each, a name, an id, or both as in n01440764 tench.",
         metavar="FILE",
     )
-    keep_numbers: bool = _rare_source(
+    keep_numbers: bool = _rare_labels(
         "With --keep-classes, let classes keep their numbers.", default=False
     )
 

@@ -14,7 +14,7 @@ from dsprep.plan.options import CommandOptions, GroupOptions, SizeOptions
 from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
 
 _source = partial(option, "Source")
-_shards = partial(option, "Shards")
+_output = partial(option, "Output")
 _split = partial(option, "Split")
 _leaks = partial(option, "Copies")
 
@@ -40,7 +40,7 @@ class SplitOptions(
     """The options of ``split``."""
 
     out: AnyPath = field(kw_only=False)
-    to: str | None = _shards(
+    to: str | None = _output(
         "Write the sides as shards of this format, train-000000.tar, instead of lists."
     )
     root: AnyPath | None = _source(
@@ -73,9 +73,8 @@ class SplitOptions(
         "one side.",
         choices=("report", "together"),
     )
-    materialize: str | None = option(
-        "Output",
+    materialize: str | None = _output(
         "Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
         choices=("hardlink", "symlink", "copy"),
     )
-    overwrite: bool = option("Output", "Replace lists and classes.txt, or shards.", default=False)
+    overwrite: bool = _output("Replace lists and classes.txt, or shards.", default=False)

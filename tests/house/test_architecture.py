@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
+
+import dsprep
+from dsprep.cli.help import DefaultGroup
+from dsprep.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dsprep"
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+COMMANDS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.split("\n## Where a command lies\n")[1].split("\n## ")[0].splitlines()
+    if line.startswith("|")
+][2:]
 MOST_LINES = 15
 """Of the docstring of a room."""
 
@@ -93,3 +104,31 @@ def is_in(place: Path, name: str) -> bool:
     if path.exists():
         return not rest or rest in definitions(path)
     return name == "dsprep" or name in definitions(place / "__init__.py")
+
+
+def test_the_page_says_where_each_command_lies() -> None:
+    functions = {
+        name: module.split(".")[1]
+        for module, names in dsprep._PUBLIC.items()
+        for name in names.split()
+        if name.islower()
+    }
+    named = {
+        name: room.strip("`")
+        for room, _, _, public in COMMANDS
+        for name in re.findall(r"`(\w+)`", public)
+    }
+    assert named == functions
+    listed = [name for *_, commands, _ in COMMANDS for name in re.findall(r"`([\w ]+)`", commands)]
+    assert sorted(listed) == sorted(commands_below(cli))
+
+
+def commands_below(group: click.Group, above: str = "") -> Iterator[str]:
+    """Yield the names of all commands."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if not isinstance(command, click.Group) or isinstance(command, DefaultGroup):
+            yield above + name
+        if isinstance(command, click.Group):
+            yield from commands_below(command, f"{above}{name} ")
