@@ -79,7 +79,7 @@ class PlanFacts(NamedTuple):
 
 def save_plan(plan: Plan, parts: int) -> bytes:
     """Return the plan of a run in parts, and what was asked for, as the bytes of a file."""
-    from dsprep.plan.values import to_json  # loads every source
+    from dsprep.plan.values import values_for  # loads every source
 
     require_shared(plan)
     file, tables = BytesIO(), list[pl.DataFrame]()
@@ -88,7 +88,9 @@ def save_plan(plan: Plan, parts: int) -> bytes:
     with ZipFile(file, "w") as saved:
         # Members that only have a name have no time of day, but the first that a zip file can have.
         saved.writestr(ZipInfo(_FACTS), json.dumps(told.to_json()))
-        saved.writestr(ZipInfo(_PLAN), json.dumps(to_json(plan, tables)))
+        saved.writestr(
+            ZipInfo(_PLAN), json.dumps(values_for(plan.job.source).to_json(plan, tables))
+        )
         for number, table in enumerate(tables):
             saved.writestr(ZipInfo(_table(number)), table_to_bytes(table))
     return file.getvalue()
@@ -130,11 +132,11 @@ def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
 
 def _plan_in(saved: ZipFile, job: Job) -> Plan:
     """Read the plan of a file, for the job of a part."""
-    from dsprep.plan.values import OWN_FIELDS, from_json  # loads every source
+    from dsprep.plan.values import OWN_FIELDS, values_for  # loads every source
 
     tables = {number: _table(number) for number in range(len(saved.namelist()))}
     own = {name: getattr(job, name) for name in OWN_FIELDS} | {"base": None}
-    plan = from_json(
+    plan = values_for(job.source).from_json(
         json.loads(_member(saved, _PLAN)),
         lambda number: table_from_bytes(_member(saved, tables.pop(number))),  # each of them once
         own,

@@ -1,7 +1,8 @@
-"""The values of a plan as JSON: each class and function that a plan may hold has a name here.
+"""The values of a plan as JSON: each class and function that a plan may hold has a name.
 
-A plan file may come from anybody. So only these names make values, nothing is imported or called by
-a path in a file, and each value is checked against the type of its field.
+A plan file may come from anybody. So only named classes make values, nothing is imported or called
+by a path in a file, and each value is checked against the type of its field. What plans of any
+source hold is named here; a kind of source names the rest, by `SourceKind.saved`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sys
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from inspect import get_annotations
@@ -18,11 +19,11 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 
 import polars as pl
 
-from dsprep.annotations import label_studio
 from dsprep.catalog import Annotated, Catalog
 from dsprep.dataset.copies import Copies
+from dsprep.errors import OptionError
 from dsprep.findings import Finding, MisfitReject, Reject
-from dsprep.formats import FORMATS, arrow
+from dsprep.formats import FORMATS
 from dsprep.images.augment import Augment
 from dsprep.images.pixels import Shape
 from dsprep.images.transform import Transform
@@ -37,28 +38,10 @@ from dsprep.plan.plan import Plan
 from dsprep.plan.select import Chosen
 from dsprep.rows import Pixels
 from dsprep.schema import TYPES, Field, Reading, Schema, Settled, Table
-from dsprep.sources.annotated.annotated import AnnotatedReader, FieldsReader
-from dsprep.sources.annotated.augmented import TextReader
-from dsprep.sources.annotated.boxes import TableBoxes
-from dsprep.sources.annotated.coco import CocoAnnotations, CocoPlaces
-from dsprep.sources.annotated.json_file import Spans
-from dsprep.sources.annotated.masks import Masks, TableMasks
-from dsprep.sources.annotated.voc import VocTexts
-from dsprep.sources.annotated.yolo import YoloTexts
-from dsprep.sources.pictures import described
-from dsprep.sources.pictures.pixel_reader import (
-    Batch,
-    BatchFile,
-    LabeledPixelReader,
-    PixelColumns,
-    PixelReader,
-    RawPixels,
-)
-from dsprep.sources.pictures.readers import ArchivedParts, FileReader, PartFiles, PartReader
-from dsprep.sources.shards.shards import ShardReader
-from dsprep.sources.tables import csv_rows
-from dsprep.sources.tables.arrays import Array, ArrayReader
-from dsprep.sources.tables.parquet_rows import ParquetFile, ParquetReader
+from dsprep.sources.kind import SourceKind
+from dsprep.sources.pictures.pixel_reader import RawPixels
+from dsprep.sources.reading import known_kinds
+from dsprep.sources.source import Source
 from dsprep.storage.stored import Facts
 
 CLASSES: Mapping[str, type] = {
@@ -86,48 +69,14 @@ CLASSES: Mapping[str, type] = {
     "field": Field,
     "settled": Settled,
     "reading": Reading,
-    # formats, and what else says what raw names mean
     **{f"{name}-format": layout for name, layout in FORMATS.items()},
-    "csv-columns": csv_rows.Columns,
-    "described-columns": described.DescribedColumns,
-    "parquet-columns": arrow.ParquetColumns,
-    # readers of sources, and what these hold
-    "file-reader": FileReader,
-    "part-reader": PartReader,
-    "part": PartFiles,
+    # of any kind of source: members of archives, bare pixels in samples
     "archive-reader": ArchiveReader,
     "zip-reader": ZipReader,
     "compressed-tar-reader": CompressedTarReader,
-    "archived-parts": ArchivedParts,
-    "shard-reader": ShardReader,
-    "parquet-reader": ParquetReader,
-    "parquet-file": ParquetFile,
-    "csv-reader": csv_rows.CsvReader,
-    "described-reader": described.DescribedReader,
-    "folder-reader": described.FolderReader,
-    "text-reader": TextReader,
-    "array-reader": ArrayReader,
-    "array-file": Array,
     "packed": Packed,
-    "pixel-reader": PixelReader,
-    "labeled-pixel-reader": LabeledPixelReader,
-    "batch": Batch,
-    "batch-file": BatchFile,
     "raw-pixels": RawPixels,
-    "pixel-columns": PixelColumns,
-    # annotations
-    "annotated-reader": AnnotatedReader,
-    "fields-reader": FieldsReader,
-    "coco": CocoAnnotations,
-    "coco-places": CocoPlaces,
-    "spans": Spans,
-    "voc": VocTexts,
-    "yolo": YoloTexts,
-    "table-boxes": TableBoxes,
-    "masks": Masks,
-    "table-masks": TableMasks,
 }
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {"label-studio": label_studio.parse}
 _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "frozenset": frozenset,
@@ -135,8 +84,6 @@ _COLLECTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
     "range": lambda each: range(*each),
     "array": lambda each: array(each[0], each[1]),
 }
-_CLASS_NAMES = {kind: name for name, kind in CLASSES.items()}
-_FUNCTION_NAMES = {function: name for name, function in FUNCTIONS.items()}
 
 # What each part of a run has itself, and no file tells.
 OWN_FIELDS = ("command", "source", "destination", "given", "divide", "base")
@@ -150,105 +97,149 @@ class _Array(Generic[_Item]):
 
 
 # What hints name that a module has for type checkers alone.
-_HINTED: dict[str, Any] = {kind.__name__: kind for kind in (*CLASSES.values(), Pixels, Table)}
+_HINTED: dict[str, Any] = {kind.__name__: kind for kind in (Pixels, Table)}
 _HINTED |= {"Any": Any, "Callable": Callable, "Mapping": Mapping, "Sequence": Sequence, "pl": pl}
 
 
-def to_json(value: Any, tables: list[pl.DataFrame]) -> Any:
-    """Return a value as what JSON knows; tables are put into a list."""
-    inner = partial(to_json, tables=tables)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list):
-        return list(map(inner, value))
-    if isinstance(value, bytes):
-        return {"bytes": b64encode(value).decode()}
-    if isinstance(value, pl.DataFrame):
-        tables.append(value)
-        return {"table": len(tables) - 1}
-    if isinstance(value, FunctionType):
-        return {"function": _FUNCTION_NAMES[value]}
-    if name := _CLASS_NAMES.get(type(value)):
-        return {name: {each: inner(getattr(value, each)) for each in hints_of(CLASSES[name])}}
-    if isinstance(value, array):
-        return {"array": [value.typecode, value.tolist()]}
-    if isinstance(value, range):
-        return {"range": [value.start, value.stop, value.step]}
-    if isinstance(value, Mapping):
-        return {"dict": [[inner(name), inner(each)] for name, each in value.items()]}
-    if isinstance(value, frozenset):
-        return {"frozenset": sorted(map(inner, value), key=repr)}
-    if type(value) is tuple:
-        return {"tuple": list(map(inner, value))}
-    raise TypeError(f"{type(value)} has no name in {__name__}")
+class PlanValues:
+    """The values that a plan may hold, if some kinds of sources may be read."""
 
+    def __init__(self, kinds: Iterable[type[SourceKind]]) -> None:
+        """Name what plans of any source hold, and what each kind adds."""
+        named: dict[str, Callable[..., Any]] = {**CLASSES}
+        for kind in kinds:
+            for name, value in kind.saved().items():
+                if named.setdefault(name, value) is not value:
+                    other = named[name].__qualname__
+                    raise OptionError(
+                        f"--part: {value.__module__}.{value.__qualname__} cannot be called "
+                        f"{name!r} in a plan, as {other} is: name it otherwise in {kind.__name__}"
+                    )
+        self.classes = {name: each for name, each in named.items() if isinstance(each, type)}
+        self.functions = {name: each for name, each in named.items() if not isinstance(each, type)}
+        self._names = {each: name for name, each in named.items()}
+        self._hinted = {kind.__name__: kind for kind in self.classes.values()} | _HINTED
+        self._hints: dict[type, Mapping[str, Any]] = {}
 
-def from_json(
-    plain: Any, table: Callable[[Any], pl.DataFrame], own: Mapping[str, Any], depth: int = 0
-) -> Any:
-    """Return the value that JSON tells, or raise an error that says what is wrong with it.
+    def to_json(self, value: Any, tables: list[pl.DataFrame]) -> Any:
+        """Return a value as what JSON knows; tables are put into a list."""
+        inner = partial(self.to_json, tables=tables)
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list):
+            return list(map(inner, value))
+        if isinstance(value, bytes):
+            return {"bytes": b64encode(value).decode()}
+        if isinstance(value, pl.DataFrame):
+            tables.append(value)
+            return {"table": len(tables) - 1}
+        if isinstance(value, FunctionType):
+            return {"function": self._names[value]}
+        if name := self._names.get(type(value)):
+            hints = self.hints_of(type(value))
+            return {name: {each: inner(getattr(value, each)) for each in hints}}
+        if isinstance(value, array):
+            return {"array": [value.typecode, value.tolist()]}
+        if isinstance(value, range):
+            return {"range": [value.start, value.stop, value.step]}
+        if isinstance(value, Mapping):
+            return {"dict": [[inner(name), inner(each)] for name, each in value.items()]}
+        if isinstance(value, frozenset):
+            return {"frozenset": sorted(map(inner, value), key=repr)}
+        if type(value) is tuple:
+            return {"tuple": list(map(inner, value))}
+        raise OptionError(
+            f"--part: a plan cannot hold {type(value).__module__}.{type(value).__qualname__}: the "
+            "kind of source that makes it gives it no name"
+        )
 
-    ``table`` returns a table by its number, and ``own`` has the fields of a job that no file tells.
-    """
-    if depth > DEEPEST:
-        raise ValueError("its values are nested too deep")
-    inner = partial(from_json, table=table, own=own, depth=depth + 1)
-    if isinstance(plain, list):
-        return list(map(inner, plain))
-    if isinstance(plain, str) and "\0" in plain:
-        raise ValueError("a text has a NUL character")
-    if not isinstance(plain, dict):
-        return plain
-    if len(plain) != 1:
-        raise ValueError("a value has several names, or none")
-    ((name, content),) = plain.items()
-    if name in CLASSES:
-        return _made(name, content, inner, own if name == "job" else {})
-    if name == "function":
-        return FUNCTIONS[content]
-    if name == "bytes":
-        return b64decode(content)
-    if name == "table":
-        return table(content)
-    if name not in _COLLECTIONS or not isinstance(content, list):
-        raise ValueError(f"it has {name!r:.100}, which is no value of a plan")
-    return _COLLECTIONS[name](list(map(inner, content)))
+    def from_json(
+        self,
+        plain: Any,
+        table: Callable[[Any], pl.DataFrame],
+        own: Mapping[str, Any],
+        depth: int = 0,
+    ) -> Any:
+        """Return the value that JSON tells, or raise an error that says what is wrong with it.
 
+        ``table`` returns a table by its number, and ``own`` has the fields of a job that no file
+        tells.
+        """
+        if depth > DEEPEST:
+            raise ValueError("its values are nested too deep")
+        inner = partial(self.from_json, table=table, own=own, depth=depth + 1)
+        if isinstance(plain, list):
+            return list(map(inner, plain))
+        if isinstance(plain, str) and "\0" in plain:
+            raise ValueError("a text has a NUL character")
+        if not isinstance(plain, dict):
+            return plain
+        if len(plain) != 1:
+            raise ValueError("a value has several names, or none")
+        ((name, content),) = plain.items()
+        if name in self.classes:
+            return self._made(name, content, inner, own if name == "job" else {})
+        if name == "function":
+            return self.functions[content]
+        if name == "bytes":
+            return b64decode(content)
+        if name == "table":
+            return table(content)
+        if name not in _COLLECTIONS or not isinstance(content, list):
+            raise ValueError(f"it has {name!r:.100}, which is no value of a plan")
+        return _COLLECTIONS[name](list(map(inner, content)))
 
-def _made(name: str, content: Any, inner: Callable[[Any], Any], own: Mapping[str, Any]) -> Any:
-    """Return an object of a class, of exactly the fields that it has, each of its type."""
-    hints = hints_of(CLASSES[name])
-    if not isinstance(content, dict) or content.keys() != hints.keys():
-        raise ValueError(f"its {name} has other fields")
-    values = {each: inner(item) for each, item in content.items()}
-    for each, item in values.items():
-        if not fits(item, hints[each]):
-            raise ValueError(f"its {name} has a wrong {each}: {item!r:.100}")
-    made = CLASSES[name](**values, **own)
-    if isinstance(made, Field) and made.type not in TYPES:
-        raise ValueError(f"it has fields of type {made.type!r:.100}")
-    if isinstance(made, Schema) and not {made.image, made.label} <= {None, *made.by_name}:
-        raise ValueError(f"the image {made.image!r:.100} or label {made.label!r:.100} is no field")
-    return made
+    def _made(
+        self, name: str, content: Any, inner: Callable[[Any], Any], own: Mapping[str, Any]
+    ) -> Any:
+        """Return an object of a class, of exactly the fields that it has, each of its type."""
+        hints = self.hints_of(self.classes[name])
+        if not isinstance(content, dict) or content.keys() != hints.keys():
+            raise ValueError(f"its {name} has other fields")
+        values = {each: inner(item) for each, item in content.items()}
+        for each, item in values.items():
+            if not fits(item, hints[each]):
+                raise ValueError(f"its {name} has a wrong {each}: {item!r:.100}")
+        made = self.classes[name](**values, **own)
+        if isinstance(made, Field) and made.type not in TYPES:
+            raise ValueError(f"it has fields of type {made.type!r:.100}")
+        if isinstance(made, Schema) and not {made.image, made.label} <= {None, *made.by_name}:
+            raise ValueError(
+                f"the image {made.image!r:.100} or label {made.label!r:.100} is no field"
+            )
+        return made
+
+    def hints_of(self, kind: type) -> Mapping[str, Any]:
+        """Return the fields of a class that a file tells, in their order, with their types."""
+        if kind not in self._hints:
+            self._hints[kind] = self._find_hints(kind)
+        return self._hints[kind]
+
+    def _find_hints(self, kind: type) -> Mapping[str, Any]:
+        if is_dataclass(kind):
+            names = [each.name for each in fields(kind) if each.init]
+        else:
+            names = list(kind._fields)  # type: ignore[attr-defined]  # a named tuple
+        if kind is Job:
+            names = [name for name in names if name not in OWN_FIELDS]
+        hints: dict[str, Any] = {}
+        for base in reversed(kind.__mro__):
+            told = get_annotations(base)
+            # A hint is text, which the module of its class explains.
+            known = self._hinted | vars(sys.modules[base.__module__]) | {"array": _Array}
+            holder = type("", (), {"__annotations__": {n: told[n] for n in names if n in told}})
+            hints |= get_type_hints(holder, known, known)
+        return {name: hints[name] for name in names}
 
 
 @cache
-def hints_of(kind: type) -> Mapping[str, Any]:
-    """Return the fields of a class that a file tells, in their order, with their types."""
-    if is_dataclass(kind):
-        names = [each.name for each in fields(kind) if each.init]
-    else:
-        names = list(kind._fields)  # type: ignore[attr-defined]  # a named tuple
-    if kind is Job:
-        names = [name for name in names if name not in OWN_FIELDS]
-    hints: dict[str, Any] = {}
-    for base in reversed(kind.__mro__):
-        told = get_annotations(base)
-        # A hint is text, which the module of its class explains.
-        known = _HINTED | vars(sys.modules[base.__module__]) | {"array": _Array}
-        holder = type("", (), {"__annotations__": {n: told[n] for n in names if n in told}})
-        hints |= get_type_hints(holder, known, known)
-    return {name: hints[name] for name in names}
+def _values_of(kinds: tuple[type[SourceKind], ...]) -> PlanValues:
+    return PlanValues(kinds)
+
+
+def values_for(source: Source) -> PlanValues:
+    """Return what a plan for a source may hold: nothing of kinds that cannot claim it."""
+    return _values_of(known_kinds(source).kinds)
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.places.names import expand
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, is_file, open_file
@@ -165,6 +165,15 @@ class SourceKind(ABC):
         of TFDS, has in a directory below.
         """
         return False
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        """Return what plans of such sources hold, by the names that plan files have for it.
+
+        These are the class of the reader, and those of what it holds: dataclasses and named tuples
+        whose fields have types. A run in parts needs them. No two classes may have one name.
+        """
+        return {}
 
     @abstractmethod
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:

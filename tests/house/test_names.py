@@ -16,9 +16,10 @@ from typing import Any, get_args, get_origin
 import dsprep.sources
 from dsprep.images.transform import Geometry
 from dsprep.plan.plan import Plan
-from dsprep.plan.values import CLASSES, hints_of
+from dsprep.plan.values import PlanValues
 from dsprep.rows import Pixels
 from dsprep.schema import Table
+from dsprep.sources.kinds import own_kinds
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
 NOT_IN_PLANS = {Geometry}  # `verify` makes it, of a transform
@@ -69,12 +70,14 @@ def has_type(record: type, kind: type) -> bool:
 
 def test_what_a_plan_consists_of_has_a_name_in_plan_files() -> None:
     # A field of any values, such as the places of annotations, may have a sequence of dsprep's.
+    values = PlanValues(own_kinds().kinds)
     known, found, left = records(), set[type](), [Plan, Sequence]
     while left:
         kind: Any = left.pop()
         own = {each for each in known if has_type(each, kind) and not inspect.isabstract(each)}
         own -= found | NOT_IN_PLANS
         found |= own
-        left += [one for each in own for hint in hints_of(each).values() for one in named_in(hint)]
-    differ = sorted(each.__name__ for each in found ^ set(CLASSES.values()))
-    assert differ == [], "each needs a name in CLASSES of plan/values.py, or has one for nothing"
+        hints = [hint for each in own for hint in values.hints_of(each).values()]
+        left += [one for hint in hints for one in named_in(hint)]
+    differ = sorted(each.__name__ for each in found ^ set(values.classes.values()))
+    assert differ == [], "each needs a name in `saved` of its kind of source, or has it for nothing"

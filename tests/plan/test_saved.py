@@ -21,9 +21,10 @@ from dsprep.plan.job import Job
 from dsprep.plan.options import PackOptions
 from dsprep.plan.plan import Plan, make_plan
 from dsprep.plan.saved import load_plan, plan_facts, require_source, save_plan
-from dsprep.plan.values import to_json
+from dsprep.plan.values import PlanValues
 from dsprep.progress import Progress
 from dsprep.run.write import new_job
+from dsprep.sources.kinds import own_kinds
 from dsprep.workers.engine import open_executor
 from tests.foreign.sets import DATA
 
@@ -106,7 +107,8 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     tables: list[list[pl.DataFrame]] = [[], []]
-    plain = [to_json(each, own) for each, own in zip((one, other), tables, strict=True)]
+    values = PlanValues(own_kinds().kinds)
+    plain = [values.to_json(each, own) for each, own in zip((one, other), tables, strict=True)]
     return plain[0] == plain[1] and all(map(pl.DataFrame.equals, *tables))
 
 

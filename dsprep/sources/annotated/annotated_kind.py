@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.kind import HEAD, Claim, SourceKind, SourcePlace, Sure, Use
 from dsprep.storage.files import is_file, open_file
@@ -24,6 +25,31 @@ class AnnotatedKind(SourceKind):
     adds: ClassVar[bool] = True
     surest: ClassVar[Sure] = Sure.NAMED
     _lists_boxes: bool = False
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.annotations import label_studio
+        from dsprep.sources.annotated.annotated import AnnotatedReader, FieldsReader
+        from dsprep.sources.annotated.boxes import TableBoxes
+        from dsprep.sources.annotated.coco import CocoAnnotations, CocoPlaces
+        from dsprep.sources.annotated.json_file import Spans
+        from dsprep.sources.annotated.masks import Masks, TableMasks
+        from dsprep.sources.annotated.voc import VocTexts
+        from dsprep.sources.annotated.yolo import YoloTexts
+
+        return {
+            "annotated-reader": AnnotatedReader,
+            "fields-reader": FieldsReader,
+            "coco": CocoAnnotations,
+            "coco-places": CocoPlaces,
+            "spans": Spans,
+            "voc": VocTexts,
+            "yolo": YoloTexts,
+            "label-studio": label_studio.parse,
+            "table-boxes": TableBoxes,
+            "masks": Masks,
+            "table-masks": TableMasks,
+        }
 
     @property
     def named(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import OptionError
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace
@@ -18,6 +19,12 @@ class AugmentedManifestKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("augmented-manifest",)
     help: ClassVar[str] = "an augmented manifest of SageMaker"
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.annotated.augmented import TextReader
+
+        return {"text-reader": TextReader}
 
     def is_implied(self, source: Source) -> bool:
         return source.kind is None and source.is_manifest

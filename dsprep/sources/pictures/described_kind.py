@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
 from dsprep.sources.pictures.parts_kind import is_downloaded
@@ -22,6 +23,20 @@ class DescribedKind(SourceKind):
     help: ClassVar[str] = "imagefolder, as Hugging Face has it"
     surest: ClassVar[Sure] = Sure.RECORDED
     _metadata: list[str] | None = None  # the files of metadata, if the claim looked for them
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.pictures.described import (
+            DescribedColumns,
+            DescribedReader,
+            FolderReader,
+        )
+
+        return {
+            "described-reader": DescribedReader,
+            "folder-reader": FolderReader,
+            "described-columns": DescribedColumns,
+        }
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         from dsprep.sources.pictures.described import listing_beside, metadata_below

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.places.archive import open_archive
 from dsprep.places.scan import importing_polars, scan_below
@@ -23,6 +24,12 @@ class ImagesKind(SourceKind):
     names: ClassVar[tuple[str, ...]] = ("images",)
     help: ClassVar[str] = "images in a directory or an archive"
     surest: ClassVar[Sure] = Sure.ANYTHING
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.pictures.readers import FileReader
+
+        return {"file-reader": FileReader}
 
     def takes_as_given(self, source: Source) -> bool:
         return True

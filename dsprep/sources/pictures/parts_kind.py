@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 
@@ -20,6 +21,12 @@ class PartsKind(SourceKind):
     names: ClassVar[tuple[str, ...]] = ("parts",)
     help: ClassVar[str] = "parts, files that make up samples"
     surest: ClassVar[Sure] = Sure.RECORDED
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.pictures.readers import ArchivedParts, PartFiles, PartReader
+
+        return {"part-reader": PartReader, "part": PartFiles, "archived-parts": ArchivedParts}
 
     def is_implied(self, source: Source) -> bool:
         is_manifest = source.kind is None and source.is_manifest

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.places.archive import first_names
 from dsprep.sample import image_kind_of
@@ -33,6 +34,22 @@ class PixelsKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("pixels",)
     help: ClassVar[str] = "pixels, as CIFAR and MNIST come"
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.pictures.pixel_reader import (
+            Batch,
+            BatchFile,
+            LabeledPixelReader,
+            PixelReader,
+        )
+
+        return {
+            "pixel-reader": PixelReader,
+            "labeled-pixel-reader": LabeledPixelReader,
+            "batch": Batch,
+            "batch-file": BatchFile,
+        }
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.kind is not None:

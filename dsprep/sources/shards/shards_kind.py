@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
 from dsprep.dataset.manifest import MANIFEST
@@ -39,6 +39,12 @@ class ShardsKind(SourceKind):
     @property
     def named(self) -> str:
         return "--from with the format of the shards"
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.shards.shards import ShardReader
+
+        return {"shard-reader": ShardReader}
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.kind is not None:

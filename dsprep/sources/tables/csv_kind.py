@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.shards.shards_kind import shards_of
@@ -21,6 +22,13 @@ class CsvKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("csv",)
     help: ClassVar[str] = "csv, tables whose rows are samples"
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.pictures.pixel_reader import PixelColumns
+        from dsprep.sources.tables.csv_rows import Columns, CsvReader
+
+        return {"csv-reader": CsvReader, "csv-columns": Columns, "pixel-columns": PixelColumns}
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.kind is None and not all(file.lower().endswith(TABLES) for file in place.files):

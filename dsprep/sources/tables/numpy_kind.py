@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import OptionError
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
@@ -20,6 +21,12 @@ class ArraysKind(SourceKind):
     names: ClassVar[tuple[str, ...]] = ("numpy",)
     help: ClassVar[str] = "numpy, arrays whose rows are samples"
     surest: ClassVar[Sure] = Sure.NAMED
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.tables.arrays import Array, ArrayReader
+
+        return {"array-reader": ArrayReader, "array-file": Array}
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.kind is None and source.root.endswith(ARRAYS):

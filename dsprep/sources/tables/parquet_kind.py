@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.dataset.find import data_set_of
 from dsprep.errors import SourceError
@@ -35,6 +36,17 @@ class ParquetKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("parquet",)
     help: ClassVar[str] = "Parquet"
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.formats.arrow import ParquetColumns
+        from dsprep.sources.tables.parquet_rows import ParquetFile, ParquetReader
+
+        return {
+            "parquet-reader": ParquetReader,
+            "parquet-file": ParquetFile,
+            "parquet-columns": ParquetColumns,
+        }
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.kind is not None:
