@@ -127,7 +127,8 @@ class Options:
 def words_of(kinds: Sequence[type], given: Mapping[str, Any]) -> list[str]:
     """Return the options of these classes as the command line takes them, without defaults."""
     words: list[str] = []
-    for declared in (each for kind in kinds for each in options_in(kind).values() if each.group):
+    declared_once = {name: each for kind in kinds for name, each in options_in(kind).items()}
+    for declared in (each for each in declared_once.values() if each.group):
         name = option_name(declared.name)
         values = [value := given.get(name, declared.default)]
         if value == declared.default:

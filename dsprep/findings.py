@@ -75,7 +75,8 @@ class Finding(NamedTuple):
     """One thing that indexing noticed."""
 
     # one of those above; `duplicate`, listed or archived more than once; `incomplete`, a sample
-    # without a part that most samples have; or `note`, about the whole source: it has no path
+    # without a part that most samples have; without a path, about the whole source: `note`, or
+    # `source`, what it was taken for, and why
     kind: str
     path: str  # path below the root, printable; the path of a directory ends in `/`
     detail: str = ""  # what else there is to say, or the empty string

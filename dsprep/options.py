@@ -28,7 +28,6 @@ FACTS = {
     "image_files": "Whether the source is files of images, in directories or archives.",
     "samples": "Whether the source is samples with fields, which a table may tell.",
     "images": "Whether samples of the source have, or may have, an image.",
-    "table": "Whether the source is a table whose rows are samples.",
     "parquet": "Whether the source is Parquet.",
     "labeled": "Whether samples of the source have labels.",
     "objects": "Whether samples of the source have objects: boxes.",
@@ -217,8 +216,6 @@ split: --root needs is_list
     SOURCE is image files, which have no fields of their own; leave it out
 --schema needs samples
     SOURCE is image files, which have no fields of their own; leave it out
---pixel-columns needs table
-    SOURCE is not a CSV file whose rows are samples; leave it out
 --classes needs classified
     the samples of SOURCE have no labels; give --list or --labels, or leave it out
 --label-type needs labeled
@@ -456,6 +453,7 @@ def option_name(parameter: str) -> str:
 def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a call of a public function gives."""
     named = {**arguments, **getattr(arguments.get("transform"), "__dict__", {})}
+    named |= named.pop("kind_options", None) or {}
     return {
         option_name(name): value for name, value in named.items() if not _is_left_out(name, value)
     }

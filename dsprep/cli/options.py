@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from dsprep.cli.help import GroupedCommand, GroupedOption, option_group
+from dsprep.cli.help import GroupedCommand, GroupedOption, given_on_the_command_line, option_group
 from dsprep.declared import Option, options_in, unchecked
 from dsprep.errors import OptionError
 from dsprep.options import option_name
@@ -157,9 +157,56 @@ def command(
 
     def decorate(function: Callable[..., Any]) -> GroupedCommand:
         values: dict[str, Any] = {"name": function.__name__, "help": function.__doc__, **about}
-        return cls(callback=function, params=parameters, **values)
+        reads = cls is GroupedCommand and any(map(_takes_source, declared))
+        return (_SourceCommand if reads else cls)(callback=function, params=parameters, **values)
 
     return decorate
+
+
+def _takes_source(declared: Declared) -> bool:
+    if isinstance(declared, type):
+        return issubclass(declared, SourceOptions)
+    return not isinstance(declared, click.Parameter) and any(map(_takes_source, declared))
+
+
+class _SourceCommand(GroupedCommand):
+    """A command whose sources may be of kinds with options of their own.
+
+    The kinds are loaded for its help, and for an option that is not one of `SourceOptions`.
+    """
+
+    _added: Sequence[click.Parameter] = ()
+
+    def _add_options(self) -> Sequence[click.Parameter]:
+        """Add the options that `SourceOptions` does not have; return these."""
+        from dsprep.sources.kinds import all_kinds
+
+        if not self._added:
+            known = options_in(SourceOptions)
+            every = {each.name: each for _, each in all_kinds().options() if each.name not in known}
+            self._added = list(map(_click_option, every.values()))
+            self.params += self._added
+        return self._added
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, [*args])
+        except click.NoSuchOption:
+            if not self._add_options():
+                raise
+            return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self._add_options()
+        super().format_options(ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, with the options of kinds together."""
+        given = given_on_the_command_line(ctx)
+        values = {str(each.name): ctx.params.pop(str(each.name)) for each in self._added}
+        own = {name: value for name, value in values.items() if option_name(name) in given}
+        ctx.params |= {"kind_options": own} if own else {}
+        return super().invoke(ctx)
 
 
 def _parameters(declared: Iterable[Declared]) -> Iterator[click.Parameter]:
@@ -244,7 +291,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     from dsprep.sources.source import make_source
 
     shown = [each.name for kind in source_options for each in shown_in(kind)]
-    given = {name: options.pop(name) for name in shown if name in options}
+    given = {name: options.pop(name) for name in (*shown, "kind_options") if name in options}
     return unchecked(make_source)(root, others=others, needs_names=True, **given)
 
 

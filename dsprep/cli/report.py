@@ -159,6 +159,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
     repeated = f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"
     collisions = [f"the key {key} is that of {', '.join(of)}" for key, of in report.collisions]
     yield from rows_of(
+        ("source", report.state == "planned" and report.source),
         ("samples", f"{report.samples:,}"),
         ("shards", report.shards and shards_line(report)),
         ("size", f"{about}{format_size(report.bytes)}"),

@@ -35,6 +35,7 @@ from dsprep.plan.options import (
 from dsprep.printable import without_secrets
 from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.look import with_sizes
+from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
 from dsprep.units import format_count, format_some
 
@@ -122,6 +123,7 @@ class Job:
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "raw_image": self.source.choice.raw_image,
             "pixel_columns": self.source.pixel_columns,
+            "kind_options": self.source.kind_options,
             "apart": self.destination.apart is not None,
             "copies": self.copies,
             "augment": self.augmented and recorded(images.augment, self.augmented),
@@ -138,7 +140,8 @@ class Job:
         for name in ("--part", "--workers"):  # which do not say what is written
             given.pop(name, None)
         places = map(str, (*paths, given["--dest"]))
-        words = (*self.command.split(), *places, *words_of(_KINDS[self.command], given))
+        kinds = (*_KINDS[self.command], *(each.options for each in known_kinds(self.source).kinds))
+        words = (*self.command.split(), *places, *words_of(kinds, given))
         return [*map(without_secrets, words)]
 
     def set_name(self, side: str) -> str:

@@ -47,6 +47,7 @@ class WriteReport:
     sides: Mapping[str, int]  # samples of each side; empty if there are no sides
     chosen: Chosen | None = None  # what a filter left out; None if there is no filter
     existing: int = 0  # samples left out by `shard append`, as the data set has them
+    source: str = ""  # what the source was taken for, and why; empty for a join
     notes: Sequence[str] = ()  # what else there is to say
     schema: Mapping[str, Any] | None  # the schema that is written; None if unknown
     # what a dry run shows of it, a row for each field: its name, type and role, what told it, where
@@ -78,6 +79,7 @@ class WriteReport:
                 "sides": self.sides,
                 "chosen": self.chosen,
                 "existing": self.existing,
+                "source": self.source,
                 "notes": self.notes,
                 "schema": self.schema,
                 "fields": self.fields,
@@ -125,6 +127,7 @@ def report_of(
         sides={name: len(part) for name, part in catalog.by_side() if name},
         chosen=plan.chosen,
         existing=plan.existing.samples,
+        source=next((each.detail for each in plan.findings if each.kind == "source"), ""),
         notes=list(_notes(plan, shards, per_class)),
         schema=None if schema is None else schema.to_json(),
         fields=list(table or ()),

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.declared import Options
 from dsprep.places.names import expand
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, is_file, open_file
 
@@ -135,7 +136,9 @@ class SourceKind(ABC):
         version: The version of the protocol that the kind was written for.
         names: What ``--from`` calls it; none if users never have to name it.
         help: What it is, as a phrase for ``--from``.
-        options: A frozen dataclass of the options that only this kind has, or None.
+        noun: What a source of this kind is, for reports and messages: "SOURCE is not Parquet".
+        options: The options that only this kind has. They are declared in a module that
+            imports nothing slow. `Source.options_of` has their values.
         surest: The surest claim that it makes on a source that is not named. Kinds that are less
             sure are not asked if a surer one has claimed the place.
         adds: Whether it adds something to images in any place, as annotations do. Such a kind is
@@ -145,7 +148,8 @@ class SourceKind(ABC):
     version: ClassVar[int] = VERSION
     names: ClassVar[tuple[str, ...]] = ()
     help: ClassVar[str] = ""
-    options: ClassVar[type | None] = None
+    noun: ClassVar[str] = ""
+    options: ClassVar[type[Options]] = Options
     surest: ClassVar[Sure] = Sure.MARKED
     adds: ClassVar[bool] = False
 

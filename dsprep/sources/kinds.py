@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
+from dsprep.declared import Option, options_in
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.kind import VERSION, Claim, SourceKind, Sure
@@ -44,6 +45,13 @@ class KnownKinds(NamedTuple):
         """What ``--from`` takes; a name that two kinds have stands at the last of them."""
         found = [name for kind in self.kinds for name in kind.names]
         return tuple(reversed(dict.fromkeys(reversed(found))))
+
+    def options(self) -> Iterator[tuple[type[SourceKind], Option]]:
+        """Yield the options that only one kind has, each with the kind."""
+        for kind in self.kinds:
+            options: type = kind.options
+            for option in options_in(options).values():
+                yield kind, option
 
 
 @cache

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, option
+from dsprep.sources.pictures.parts_options import PartsOptions
+from dsprep.sources.tables.csv_options import PixelColumnOptions
 
 if TYPE_CHECKING:
     from dsprep.schema import Schema
@@ -85,20 +87,10 @@ class AnnotationOptions(Options):
     )
 
 
-class SourceOptions(AnnotationOptions):
-    """What is read, and where its labels come from."""
+class AnySourceOptions(AnnotationOptions):
+    """What is read, and where its labels come from, whatever kind of source it is."""
 
     kind: str | None = _source("What SOURCE is, if its names do not tell.")
-    parts: bool = _rare_source(
-        "Group files of one directory that share a name up to the first dot into one sample: "
-        "1.jpg, 1.json.",
-        default=False,
-    )
-    pairs: Mapping[str, str] | None = _rare_source(
-        "Group files whose * stands for the same text into one sample: --pair image=img/*.jpg "
-        "--pair mask=masks/*.png",
-        metavar="FIELD=PATTERN",
-    )
     list_file: AnyPath | None = _labels(
         "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
         "keys. With a pattern, 'val_*.lst', each list becomes one shard of its name.",
@@ -144,13 +136,6 @@ class SourceOptions(AnnotationOptions):
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
         metavar="TEXT",
     )
-    pixel_columns: Sequence[str] = _rare_source(
-        "Columns of a CSV file that hold the pixels of an image, from 0 to 255: one column of many "
-        "numbers, or many columns, as 'pixel*' names them. Images are square and gray unless "
-        "--raw-image tells their shape.",
-        default=(),
-        metavar="NAME[,NAME...]",
-    )
     duplicates: str | None = _rare_labels(
         "If --list or --labels names an image again: stop, use the first row only, or make a "
         "sample of each row.  [default: error]",
@@ -162,6 +147,13 @@ class SourceOptions(AnnotationOptions):
         default=(),
         metavar="EXT[,EXT...]",
     )
+
+
+class SourceOptions(PixelColumnOptions, PartsOptions, AnySourceOptions):
+    """The options of sources, with those that only one kind has."""
+
+    # options of kinds of sources that this class does not have, by name: those of other packages
+    kind_options: Mapping[str, Any] | None = None
 
 
 class ClassOptions(Options):

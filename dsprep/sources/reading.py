@@ -14,7 +14,7 @@ from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.opening import as_given
-from dsprep.options import require_effect
+from dsprep.options import given_options, option_name, require_effect, shown
 from dsprep.places.scan import RunAll
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
@@ -33,45 +33,9 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
     """Make the catalog of a source; its whole numbers may have 32 bits if it is compact."""
     try:
         with asked_once():
-            found = detect(source, run_all)
-            catalog, findings = found or ImagesKind().scan(
-                source, SourcePlace(source.root), run_all
-            )
-            findings = [*findings, *known_kinds(source).notes]
-            if source.labels is None:  # `read_table` knows whether a table names the classes
-                is_parts = source.parts or source.kind == "parts"
-                named = catalog.classes and (not found or (is_parts and not source.chooses))
-                require_effect("", {"--class-order": source.class_order}, named=bool(named))
-            from dsprep.catalog import UNSETTLED  # not before polars is there
-            from dsprep.sources.infer import with_schema
-
-            if catalog.settled is UNSETTLED:
-                every = source.needs_names or source.keep_classes is not None
-                catalog, notes = with_schema(catalog, source.choice, every, run_all)
-                findings = [*findings, *notes]
-            if source.keep_classes is not None:
-                from dsprep.sources.labels.subset import keep_classes
-
-                catalog, notes = keep_classes(_widened(catalog), source)
-                findings = [*findings, *notes]
+            catalog, findings = _read(source, run_all)
     except UnknownClass as unknown:
-        advice = (
-            "add a line for each to that file, or leave its images out: --keep-classes takes only "
-            "the classes that a file names"
-        )
-        if source.keep_classes is not None:
-            advice = "leave out --classes, as it has to name the classes that are left out, too"
-        elif is_file(str(source.classes).removesuffix("classes.txt") + MANIFEST):
-            advice = (
-                "that file belongs to a data set, whose classes do not change: pack all samples "
-                "again with a copy that has a line for each, or leave their images out"
-            )
-        raise SourceError(f"{unknown} in {source.classes}: {advice}") from None
-    if source.pixel_columns:
-        from dsprep.sources.pictures.pixel_reader import PixelColumns
-
-        is_table = isinstance(catalog.reader.pixels, PixelColumns)
-        require_effect("", {"--pixel-columns": source.pixel_columns}, table=is_table)
+        raise SourceError(f"{unknown} in {source.classes}: {_class_advice(source)}") from None
     if source.sides_from is not None:  # whatever sides its kind has
         from dsprep.sources.pictures.tree import sides_of
 
@@ -81,6 +45,60 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
         given = {"--extensions": sorted(source.suffixes)}
         require_effect("", given, image_files=catalog.reader.reads_files)
     return catalog if compact else _widened(catalog), findings
+
+
+def _read(source: Source, run_all: RunAll) -> Found:
+    """Make the catalog of a source, with its schema and the classes that are kept."""
+    chosen, found = _detected(source, run_all)
+    catalog, findings = found or ImagesKind().scan(source, chosen.place, run_all)
+    findings = [*findings, *known_kinds(source).notes, chosen.finding]
+    if source.labels is None:  # `read_table` knows whether a table names the classes
+        is_parts = source.parts or source.kind == "parts"
+        named = catalog.classes and (not found or (is_parts and not source.chooses))
+        require_effect("", {"--class-order": source.class_order}, named=bool(named))
+    from dsprep.catalog import UNSETTLED  # not before polars is there
+    from dsprep.sources.infer import with_schema
+
+    if catalog.settled is UNSETTLED:
+        every = source.needs_names or source.keep_classes is not None
+        catalog, notes = with_schema(catalog, source.choice, every, run_all)
+        findings = [*findings, *notes]
+    if source.keep_classes is not None:
+        from dsprep.sources.labels.subset import keep_classes
+
+        catalog, notes = keep_classes(_widened(catalog), source)
+        findings = [*findings, *notes]
+    _require_own_options(source, chosen.kind)
+    return catalog, findings
+
+
+def _class_advice(source: Source) -> str:
+    """Say what to do about a class that the file of classes lacks."""
+    if source.keep_classes is not None:
+        return "leave out --classes, as it has to name the classes that are left out, too"
+    if is_file(str(source.classes).removesuffix("classes.txt") + MANIFEST):
+        return (
+            "that file belongs to a data set, whose classes do not change: pack all samples again "
+            "with a copy that has a line for each, or leave their images out"
+        )
+    return (
+        "add a line for each to that file, or leave its images out: --keep-classes takes only the "
+        "classes that a file names"
+    )
+
+
+def _require_own_options(source: Source, kind: SourceKind) -> None:
+    """Refuse options that only another kind of source has."""
+    given = {**vars(source), **(source.kind_options or {})}
+    known = dict[str, list[type[SourceKind]]]()
+    for each, declared in known_kinds(source).options():
+        known.setdefault(declared.name, []).append(each)
+    for name in (*known, *(source.kind_options or {})):
+        option, kinds = option_name(name), known.get(name, [])
+        if type(kind) in kinds or option not in given_options({name: given.get(name)}):
+            continue
+        why = f"SOURCE is not {kinds[0].noun}" if kinds else "no kind of source has this option"
+        raise OptionError(f"{shown(option, given[name])} has no effect: {why}; leave it out")
 
 
 def _widened(catalog: Catalog) -> Catalog:
@@ -101,11 +119,18 @@ def known_kinds(source: Source) -> KnownKinds:
 
 
 class ChosenKind(NamedTuple):
-    """A kind that claims a source, with what it was asked about."""
+    """A kind that claims a source, with what it was asked about, and its claim."""
 
     kind: SourceKind
     source: Source
     place: SourcePlace
+    why: str
+
+    @property
+    def finding(self) -> Finding:
+        """What the source was taken for, and why."""
+        because = "" if self.why == self.kind.noun else f", because of {self.why}"
+        return Finding("source", "", f"{self.kind.noun}{because}")
 
 
 def claims(source: Source) -> Iterator[ChosenKind]:
@@ -124,25 +149,30 @@ def claims(source: Source) -> Iterator[ChosenKind]:
     below = SourcePlace(own.root, own.others)
     above = below if as_given == own else SourcePlace(source.root, source.others)
 
-    def chosen(kind: SourceKind) -> ChosenKind:
-        is_given = kind.takes_as_given(own)
-        return ChosenKind(kind, as_given if is_given else own, above if is_given else below)
+    def asked_about(kind: SourceKind) -> tuple[Source, SourcePlace]:
+        return (as_given, above) if kind.takes_as_given(own) else (own, below)
 
     def ask(kind: SourceKind) -> Claim | None:
-        asked = chosen(kind)
-        return kind.claim(asked.place, asked.source)
+        asked, place = asked_about(kind)
+        return kind.claim(place, asked)
 
     for some in (adding, bases):
-        for kind, _ in ranked(some, ask, source.root, is_named=named is not None):
-            yield chosen(kind)
+        for kind, claim in ranked(some, ask, source.root, is_named=named is not None):
+            yield ChosenKind(kind, *asked_about(kind), claim.why)
 
 
 def detect(source: Source, run_all: RunAll = map) -> Found | None:
     """Make the catalog of a source; None if it is a tree of images."""
+    return _detected(source, run_all)[1]
+
+
+def _detected(source: Source, run_all: RunAll) -> tuple[ChosenKind, Found | None]:
+    """Return the kind of a source, and its catalog; None if it is a tree of images."""
+    chosen: ChosenKind | None = None
     found: Found | None = None
-    own = source
     try:
-        for kind, own, place in claims(source):
+        for chosen in claims(source):
+            kind, own, place, _ = chosen
             if isinstance(kind, ImagesKind) or (found := kind.scan(own, place, run_all)):
                 break
     except OSError as error:
@@ -153,11 +183,14 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
             source.require_alone()
             if source.kind is not None:
                 raise SourceError(f"{source.root}: is not what --from {source.kind} says")
-        return None
+        place = SourcePlace(source.root)
+        why = f"--from {source.kind}" if source.kind else ImagesKind.noun
+        return ChosenKind(ImagesKind(), source, place, why), None
+    assert chosen is not None
     if own.root != source.root:
         found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
     if not source.chooses or own.kind in AugmentedManifestKind.names:
-        return found
+        return chosen, found
     from dsprep.places.files import Files
     from dsprep.sources.infer import with_schema
     from dsprep.sources.pictures.tree import read_tree
@@ -166,4 +199,4 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     if catalog.annotated is None:  # a list makes one set of what it names
         catalog = replace(catalog, table=catalog.table.drop("side", strict=False), sides=())
     files = Files.of(catalog, [*found[1], *notes])
-    return read_tree(source, files)
+    return chosen, read_tree(source, files)

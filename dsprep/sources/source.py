@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from typing import TypeVar, cast
 
 from dsprep.arguments import AnyPath
-from dsprep.declared import called_with, field, options_in
+from dsprep.declared import Options, called_with, field, options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.numbering import Known
@@ -20,6 +21,8 @@ from dsprep.sources.options import ClassOptions, FieldOptions, SelectionOptions,
 from dsprep.storage.files import exists
 
 ARRAYS = (".npy", ".npz")
+
+K = TypeVar("K", bound=Options)
 
 
 class Source(SourceOptions, ClassOptions):
@@ -81,6 +84,11 @@ class Source(SourceOptions, ClassOptions):
     def known_classes(self) -> Known:
         """Return what is known of the classes before labels are read."""
         return Known(self.class_names(), None, self.class_order)
+
+    def options_of(self, kind: type[K]) -> K:
+        """Return the values of options that only one kind of source has."""
+        given, declared = {**vars(self), **(self.kind_options or {})}, options_in(cast(type, kind))
+        return kind(**{name: given[name] for name in declared if name in given})
 
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""

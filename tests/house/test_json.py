@@ -34,8 +34,8 @@ def test_attribute_names_are_not_written() -> None:
 # Programs read them: a name stays when an attribute is renamed.
 NAMES = {
     "WriteReport": "destination format state shards samples bytes estimated classes per_class "
-    "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen existing notes "
-    "schema fields objects seconds",
+    "rejects rejects_file skipped skipped_counts duplicates collisions sides chosen existing "
+    "source notes schema fields objects seconds",
     "ShardFacts": "name samples bytes",
     "Chosen": "filtered unknown unmatched",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "

@@ -40,7 +40,7 @@ def copy(tmp_path: Path) -> Path:
     return root
 
 
-def run(root: Path, *words: str) -> str:
+def run(root: Path, *words: str, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *words],
         cwd=root,
@@ -49,8 +49,8 @@ def run(root: Path, *words: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr
+    return done.stdout or done.stderr
 
 
 def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
@@ -113,8 +113,20 @@ def require_paths(root: Path) -> str:
     manifest = (root / "shards" / "manifest.json").read_text("utf-8")
     assert '"samples": 4' in manifest
     assert "large dog" in manifest
+    # The option of the kind, a run in parts, and what a dry run says of the source.
+    (root / "lists").mkdir()
+    shutil.copyfile(root / "images/some.paths", root / "lists/some.paths")
+    pack = ("dsprep", "pack", "lists/some.paths", "parts", "--to", "webdataset", "--shards", "2")
+    pack += ("--paths-below", "images")
+    assert "source    a file of paths, because of .paths" in run(root, *pack, "--dry-run")
+    for part in ("0/2", "1/2"):
+        run(root, *pack, "--part", part)
+    assert '"samples": 4' in (root / "parts" / "manifest.json").read_text("utf-8")
+    refused = run(root, *pack[:2], "images", "out", *pack[4:], code=2)
+    assert "--paths-below images has no effect: SOURCE is not a file of paths; leave" in refused
     shown = " ".join(run(root, "dsprep", "pack", "--help").split())
     assert "paths, a file of paths and classes" in shown
+    assert "--paths-below DIR Directory that the paths start from" in shown
     return " ".join(told.split())
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.declared import Options, option
 from dsprep.errors import BadSample, SourceError
 from dsprep.places.scan import RunAll
-from dsprep.rows import Reader, Rows
+from dsprep.rows import Input, Reader, Rows
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
 from dsprep.storage.files import facts, read_sized
 from dsprep.text import read_text
@@ -25,10 +26,22 @@ class PathReader(Reader):
 
     directory: str
 
+    def inputs(self, samples: Iterable[tuple[str, int, int]]) -> Iterator[Input]:
+        for path, size, mtime in samples:
+            yield Input(os.path.join(self.directory, path), size, mtime, is_sample=True)
+
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         for path, size in zip(rows.paths, rows.sizes, strict=True):
             found = read_sized(os.path.join(self.directory, path), size)
             yield BadSample("has changed") if found is None else found
+
+
+class PathsOptions(Options):
+    """The options that only such a file has."""
+
+    paths_below: str | None = option(
+        "Source", "Directory that the paths start from.  [default: that of the file]", metavar="DIR"
+    )
 
 
 class Paths(SourceKind):
@@ -36,6 +49,12 @@ class Paths(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("paths",)
     help: ClassVar[str] = "paths, a file of paths and classes"
+    noun: ClassVar[str] = "a file of paths"
+    options: ClassVar[type[Options]] = PathsOptions
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        return {"path-reader": PathReader}
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.chooses or source.others or not place.is_file:
@@ -50,7 +69,8 @@ class Paths(SourceKind):
         from dsprep.catalog import Catalog
         from dsprep.numbering import Known, number_classes
 
-        directory = os.path.dirname(source.root) or "."
+        given = source.options_of(PathsOptions)
+        directory = given.paths_below or os.path.dirname(source.root) or "."
         rows = [line.split("\t") for line in read_text(source.root).splitlines()]
         for number, row in enumerate(rows, 1):
             if len(row) != 2 or row[0].startswith("/") or ".." in row[0].split("/"):

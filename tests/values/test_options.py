@@ -16,6 +16,8 @@ import dsprep
 from dsprep.cli.help import DefaultGroup, command_name, option_name
 from dsprep.cli.main import cli
 from dsprep.options import FACTS, given_options, require_effect, rules
+from dsprep.options import option_name as named
+from dsprep.sources.kinds import own_kinds
 from scripts.reference import contexts
 from tests.conftest import Finished
 from tests.images import image_folder
@@ -107,6 +109,7 @@ def test_no_option_is_forgotten(name: str) -> None:
         for option in rule.options
         if not rule.commands or name in rule.commands
     }
+    ruled |= {named(each.name) for _, each in own_kinds().options()}  # `read_source` rules them
     draws = {"--seed"} if name in ("lst sample", "augment") else set()
     assert options <= ruled | ALWAYS | draws
 
@@ -134,7 +137,14 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
     options = {option_name(each) for each in COMMANDS[name].params}
     parameters = inspect.signature(function).parameters.values()
     defaults = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
-    for parameter in defaults.keys() - {"progress", "transform", "rules", "config", "events"}:
+    for parameter in defaults.keys() - {
+        "progress",
+        "transform",
+        "rules",
+        "config",
+        "events",
+        "kind_options",
+    }:
         value = False if parameter in ("stratify", "follow_links") else "x"
         assert given_options({parameter: value}).keys() <= options
     # What is left out is not given, or it would be refused.

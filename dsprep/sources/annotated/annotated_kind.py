@@ -22,6 +22,7 @@ class AnnotatedKind(SourceKind):
     Annotations that a folder has by itself are recognized when its images are read.
     """
 
+    noun: ClassVar[str] = "images with annotations"
     adds: ClassVar[bool] = True
     surest: ClassVar[Sure] = Sure.NAMED
     _lists_boxes: bool = False

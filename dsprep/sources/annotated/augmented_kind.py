@@ -19,6 +19,7 @@ class AugmentedManifestKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("augmented-manifest",)
     help: ClassVar[str] = "an augmented manifest of SageMaker"
+    noun: ClassVar[str] = "an augmented manifest of SageMaker"
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:

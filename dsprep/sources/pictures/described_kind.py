@@ -21,6 +21,7 @@ class DescribedKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("imagefolder",)
     help: ClassVar[str] = "imagefolder, as Hugging Face has it"
+    noun: ClassVar[str] = "imagefolder"
     surest: ClassVar[Sure] = Sure.RECORDED
     _metadata: list[str] | None = None  # the files of metadata, if the claim looked for them
 

@@ -23,6 +23,7 @@ class ImagesKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("images",)
     help: ClassVar[str] = "images in a directory or an archive"
+    noun: ClassVar[str] = "images"
     surest: ClassVar[Sure] = Sure.ANYTHING
 
     @classmethod

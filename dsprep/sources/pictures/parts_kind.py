@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.declared import Options
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.pictures.parts_options import PartsOptions
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -20,6 +22,8 @@ class PartsKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("parts",)
     help: ClassVar[str] = "parts, files that make up samples"
+    noun: ClassVar[str] = "files that make up samples"
+    options: ClassVar[type[Options]] = PartsOptions
     surest: ClassVar[Sure] = Sure.RECORDED
 
     @classmethod

@@ -34,6 +34,7 @@ class PixelsKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("pixels",)
     help: ClassVar[str] = "pixels, as CIFAR and MNIST come"
+    noun: ClassVar[str] = "files of CIFAR or MNIST"
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:

@@ -33,6 +33,7 @@ class ShardsKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = (*CONCATENATIVE, *TABLES)
     help: ClassVar[str] = "shards of a format"
+    noun: ClassVar[str] = "shards"
     surest: ClassVar[Sure] = Sure.RECORDED
     _found: ShardSet | None = None  # what the claim found by a manifest
 

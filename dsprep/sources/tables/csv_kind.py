@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.declared import Options
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.shards.shards_kind import shards_of
+from dsprep.sources.tables.csv_options import PixelColumnOptions
 from dsprep.storage.files import is_file
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ class CsvKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("csv",)
     help: ClassVar[str] = "csv, tables whose rows are samples"
+    noun: ClassVar[str] = "a CSV file whose rows are samples"
+    options: ClassVar[type[Options]] = PixelColumnOptions
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
@@ -36,7 +41,7 @@ class CsvKind(SourceKind):
         if not all(map(is_file, place.files)):
             return None
         if source.kind is None:
-            return Claim(Sure.MARKED, "tables of text")
+            return Claim(Sure.MARKED, f"files ending in {os.path.splitext(place.path)[1]}")
         # Those that dsprep wrote have a manifest, and are shards.
         return self.named_claim(source) if shards_of(source) is None else None
 

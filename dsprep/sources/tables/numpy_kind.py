@@ -20,6 +20,7 @@ class ArraysKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("numpy",)
     help: ClassVar[str] = "numpy, arrays whose rows are samples"
+    noun: ClassVar[str] = "arrays of NumPy"
     surest: ClassVar[Sure] = Sure.NAMED
 
     @classmethod

@@ -36,6 +36,7 @@ class ParquetKind(SourceKind):
 
     names: ClassVar[tuple[str, ...]] = ("parquet",)
     help: ClassVar[str] = "Parquet"
+    noun: ClassVar[str] = "Parquet"
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
@@ -53,7 +54,7 @@ class ParquetKind(SourceKind):
             return self.named_claim(source)
         if not place.is_dir or source.others:
             are_own = all(file.endswith(".parquet") for file in place.files)
-            return Claim(Sure.MARKED, "tables of Parquet", _USES) if are_own else None
+            return Claim(Sure.MARKED, "files ending in .parquet", _USES) if are_own else None
         for entry in place.entries:
             if entry.name.startswith("."):
                 continue
@@ -61,7 +62,7 @@ class ParquetKind(SourceKind):
                 return Claim(Sure.MARKED, entry.name, _USES)
         files = files_of_sides(place.path)
         is_own = bool(files) and all(file.endswith(".parquet") for file in files)
-        return Claim(Sure.MARKED, "tables of Parquet", _USES) if is_own else None
+        return Claim(Sure.MARKED, "files ending in .parquet", _USES) if is_own else None
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
         root, notes = source.root, list[Finding]()
