@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from unittest import mock
 import pytest
 
 from dsprep.storage.s3 import store as connected
-from dsprep.storage.s3.config import Retries
+from dsprep.storage.s3.config import Retries, S3Config
 from dsprep.storage.s3.store import S3Store
 from tests.conftest import Finished
+from tests.servers.bucket import Bucket
 
 
 def test_threads_that_want_a_bucket_at_once_share_a_connection(
@@ -36,6 +38,17 @@ def test_threads_that_want_a_bucket_at_once_share_a_connection(
         stores = set(threads.map(want, range(8)))
     connected._stores.clear()
     assert (len(stores), made) == (1, ["wanted-by-many"])
+
+
+def test_a_store_that_nobody_closes_leaves_no_connection(ceph: Bucket) -> None:
+    store = S3Store(ceph.name, S3Config(endpoint=ceph.endpoint))
+    assert store.stat("nothing") is None
+    idle = store.connect()._idle
+    (connection,) = idle
+    assert connection.sock is not None
+    del store
+    gc.collect()
+    assert (len(idle), connection.sock) == (0, None)
 
 
 @pytest.mark.parametrize(

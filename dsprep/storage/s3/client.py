@@ -17,6 +17,7 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
@@ -129,6 +130,8 @@ class Connection:
         self._serializer = create_serializer("rest-xml", include_validation=False)
         self._parser = parsers.create_parser("rest-xml")
         self._idle: deque[Any] = deque()
+        # Callers may leave that to Python, which would warn of each open socket.
+        weakref.finalize(self, _close_all, self._idle)
         self._closed = False
         self._route: _Route | None = None
         self._routing = threading.Lock()
@@ -136,9 +139,7 @@ class Connection:
     def close(self) -> None:
         self._closed = True
         self._client.close()
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().close()
+        _close_all(self._idle)
 
     def send(self, operation: str, **args: Any) -> dict[str, Any]:
         """Send one request; raise botocore's `ClientError` if the server refuses it."""
@@ -305,6 +306,13 @@ class Connection:
         plain = (usual or not self._config.sign) and not get_environ_proxies(url)
         path, region = parts.path.rstrip("/"), scope[2] if usual else ""
         return _Route(parts.netloc, path, region, partial(kind, **options), plain)
+
+
+def _close_all(idle: deque[Any]) -> None:
+    """Close connections that no request uses."""
+    with suppress(IndexError):
+        while True:
+            idle.pop().close()
 
 
 class _Response:
