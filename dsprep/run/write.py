@@ -74,7 +74,7 @@ from dsprep.splits.options import SplitOptions
 from dsprep.storage.files import is_dir, require_disk
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.engine import open_executor
-from dsprep.workers.executor import Executor
+from dsprep.workers.executor import Executor, WorkerFailed
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -347,7 +347,16 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
             if state is not None:
                 if noted:
                     require_source(plan, [each for each in own if each.name not in state.done])
-                Run(plan, state, most, part).carry_out(pool, progress)
+                try:
+                    Run(plan, state, most, part).carry_out(pool, progress)
+                except WorkerFailed as failed:
+                    if not noted:
+                        raise
+                    why = str(failed).rstrip().rpartition("\n")[2]
+                    raise DestinationError(
+                        f"{place}: a worker failed with this plan, which another part made: {why}; "
+                        f"remove {job.destination} and give all parts again"
+                    ) from failed
                 others = [each.name for each in plan.shards if each.name not in state.done]
                 missing = target.without_receipts(others)
                 if missing and (finished := finished_manifest(target)) is None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.opening import began_in
 from dsprep.progress import WAITS
-from dsprep.workers.executor import Executor, WorkerLost
+from dsprep.workers.executor import Executor, WorkerFailed, WorkerLost
 from dsprep.workers.worker import Report, name_machine
 
 R = TypeVar("R")
@@ -225,7 +225,7 @@ def _value(answer: Answer) -> Any:
     if answer.kind == "error":
         raise answer.value
     if answer.kind != "done":
-        raise RuntimeError(f"a worker failed:\n{answer.value}")
+        raise WorkerFailed(f"a worker failed:\n{answer.value}")
     return answer.value
 
 

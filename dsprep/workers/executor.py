@@ -63,6 +63,10 @@ class Executor(ABC):
         self.close()
 
 
+class WorkerFailed(RuntimeError):
+    """A bug, or a value that no check has refused, ended a worker; the text is its traceback."""
+
+
 class WorkerLost(RunStopped):
     """Each try at a call has ended with its worker; ``position`` is that of its argument."""
 

@@ -22,7 +22,7 @@ from dsprep.errors import OptionError, RunStopped
 from dsprep.opening import began_in
 from dsprep.progress import WAITS
 from dsprep.units import format_count
-from dsprep.workers.executor import Executor
+from dsprep.workers.executor import Executor, WorkerFailed
 from dsprep.workers.worker import Report, pack, receive, send
 
 A = TypeVar("A")
@@ -175,7 +175,7 @@ class Pool(Executor):
                         failed = failed or answer
                         yielding.discard(position)
                     elif kind == "crash":
-                        raise RuntimeError(f"a worker failed:\n{answer}")
+                        raise WorkerFailed(f"a worker failed:\n{answer}")
                     elif kind == "done":
                         del calls[position]
                         yielding.discard(position)

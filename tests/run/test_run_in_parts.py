@@ -409,6 +409,20 @@ class TestParts:
             assert "is no plan of this version of dsprep" in done.err
             assert contents(tmp_path) == before
 
+    def test_of_another_meaning_are_an_error_and_no_traceback(
+        self, run_here: RunHere, twelve: Path, tmp_path: Path
+    ) -> None:
+        write(run_here, twelve, tmp_path / "wds", "--part", "0/3")
+        path = tmp_path / "wds/.dsprep/plan.zip"
+        good = member(path, "plan.json")
+        settled, label = b'"settled": {"settled": ', b'"label": "label"'
+        at = good.index(label, good.index(settled))
+        put(path, "plan.json", good[:at] + b'"label": "image"' + good[at + len(label) :])
+        done = write(run_here, twelve, tmp_path / "wds", "--part", "1/3")
+        assert done.code == 5, done
+        assert "plan.zip: a worker failed with this plan, which another part made: " in done.err
+        assert done.err.count("\n") == 1
+
     def test_make_the_same_images(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
