@@ -372,6 +372,8 @@ split: --seed needs drawing
     SOURCE has sides, which stay as they are; give --ratio to divide them
 split: SIZES needs --to
     lists are not cut into shards; give --to FORMAT
+split: --apart needs --to
+    lists have no manifest; give --to FORMAT
 split: --folds --materialize excludes --to
     shards have sides, and --to writes no files; leave one of them out
 

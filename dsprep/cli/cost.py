@@ -66,7 +66,12 @@ def _lines(report: CostReport) -> Iterator[str]:
     if report.file_systems:
         titles = ("", "size", "a month", "upload", "an epoch", "prices")
         mounted = [
-            (each.name, format_size(each.bytes), *map(money, each[2:5]), each.date)
+            (
+                each.name + (f", {each.needed} of them" if each.needed > 1 else ""),
+                format_size(each.bytes),
+                *map(money, each[2:5]),
+                each.date,
+            )
             for each in report.file_systems
         ]
         yield from table_of([titles, *mounted], "in a file system instead, in US dollars")

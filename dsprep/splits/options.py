@@ -43,6 +43,11 @@ class SplitOptions(
     to: str | None = _output(
         "Write the sides as shards of this format, train-000000.tar, instead of lists."
     )
+    apart: bool = _output(
+        "Write shards alone to DIR, and manifest.json, classes.txt and the others beside it, as "
+        "DIR.manifest.json.",
+        default=False,
+    )
     root: AnyPath | None = _source(
         "Directory of the files of SOURCE, if that is a list.", metavar="DIR"
     )

@@ -237,7 +237,7 @@ def _write_shards(options: SplitOptions, source: Source, began: float) -> SplitR
         sides = found[-1].sides
         return catalog.with_sides(sides.names, sides.numbers), ()
 
-    run = ("to", "overwrite", "dry_run", "workers", "progress")
+    run = ("to", "apart", "overwrite", "dry_run", "workers", "progress")
     asked = PackOptions(
         sources=(source.root, *source.others),
         dest=options.out,

@@ -40,12 +40,17 @@ class FileSystem(NamedTuple):
     read: float
     least: float  # the smallest size that is sold, in GB
     step: float  # what larger sizes are multiples of, in GB; 0 if any size is sold
+    most: float  # the largest size of one, in GB; 0 if there is no limit
 
     def sold(self, size: float) -> float:
         """Return the bytes that have to be paid for to hold some."""
         if size <= self.least * _GB or not self.step:
             return max(size, self.least * _GB)
         return math.ceil(size / (self.step * _GB)) * self.step * _GB
+
+    def needed(self, size: float) -> int:
+        """Return how many of them hold some bytes."""
+        return max(math.ceil(size / (self.most * _GB)), 1) if self.most else 1
 
 
 class Prices(NamedTuple):
@@ -99,7 +104,7 @@ def read_prices(path: str | None = None) -> Prices:
 
 
 def _file_system(name: str, values: Mapping[str, Any]) -> FileSystem:
-    costs = [float(values.get(each, 0)) for each in ("write", "read", "least", "step")]
+    costs = [float(values.get(each, 0)) for each in ("write", "read", "least", "step", "most")]
     if not all(0 <= each < math.inf for each in costs):
         raise ValueError(f"{name}: prices and sizes are numbers from 0 on")
     return FileSystem(name, str(values["date"]), _tiers(values["storage"]), *costs)
@@ -146,6 +151,7 @@ class FileSystemCost(NamedTuple):
     upload: float  # once, to write all of it
     epoch: float  # to read all of it
     date: str  # of the prices
+    needed: int  # how many of these file systems hold the data, as each has a largest size
 
     def to_json(self) -> dict[str, Any]:
         return json_values(
@@ -156,6 +162,7 @@ class FileSystemCost(NamedTuple):
                 "upload": self.upload,
                 "epoch": self.epoch,
                 "date": self.date,
+                "needed": self.needed,
             }
         )
 
@@ -247,7 +254,8 @@ def _in_file_system(each: FileSystem, size: int) -> FileSystemCost:
     sold, amount = each.sold(size), size / _GB
     storage = price_of(each.storage, sold)
     upload, epoch = amount * each.write, amount * each.read
-    return FileSystemCost(each.name, int(sold), storage, upload, epoch, each.date)
+    needed = each.needed(size)
+    return FileSystemCost(each.name, int(sold), storage, upload, epoch, each.date, needed)
 
 
 def _layout(name: str, samples: int, size: int, objects: int, prices: Prices) -> LayoutCost:

@@ -21,14 +21,16 @@ from dsprep.formats.augmented import (
     refers_to_files,
 )
 from dsprep.images.transform import Transform
+from dsprep.places.names import expand
 from dsprep.places.scan import scan_below
 from dsprep.printable import json_values
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Schema
 from dsprep.sources.shards.shardset import ShardSet, find_shards
 from dsprep.storage.files import (
+    absent,
+    common_path,
     entries,
-    exists,
     facts,
     is_dir,
     is_file,
@@ -208,10 +210,13 @@ def _of_files(place: str) -> DataFacts:
     sizes = chain.from_iterable(scan.sizes for scan in scans)
     files = sorted(zip(names, sizes, strict=True))
     if not scans:
-        if not exists(place):
-            raise SourceError(f"{place}: does not exist")
-        directory, name = os.path.split(place)
-        files = [(name, facts(place).size)]
+        paths = [place]
+        if any(mark in place for mark in "*?[{"):
+            paths = sorted(expand(place))
+        if missing := absent(paths):
+            raise SourceError(f"{missing[0]}: does not exist")
+        directory = common_path(paths) if len(paths) > 1 else os.path.dirname(place)
+        files = [(os.path.relpath(path, directory or "."), facts(path).size) for path in paths]
     if not files:
         raise SourceError(f"{place}: holds no files")
     beside = [finding.path for scan in scans for finding in scan.findings]

@@ -563,6 +563,20 @@ def test_text_of_several_extensions_is_framed_with_a_note(tmp_path: Path) -> Non
     assert b"".join(blocks).count(MAGIC) == 2
 
 
+def test_text_by_a_pattern(tmp_path: Path) -> None:
+    for number, name in enumerate(("a/x.csv", "a/y.csv", "b/z.csv", "a/README.txt")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{number},1\n")
+    for pattern, rows in (("a/*.csv", "01"), ("*/*.csv", "012"), ("a/{y,x}.csv", "01")):
+        blocks: list[bytes] = []
+        report = dsprep.serve(tmp_path / pattern, write=blocks.append)
+        assert b"".join(blocks).decode() == "".join(f"{row},1\n" for row in rows)
+        assert [(each.format, each.files) for each in report.channels] == [("csv", len(rows))]
+    for pattern, problem in (("a/q*.csv", "no such files"), ("a/{x,q}.csv", "q.csv: does not")):
+        with pytest.raises(SourceError, match=problem):
+            dsprep.serve(tmp_path / pattern, write=bytes)
+
+
 def test_damaged_text_is_no_end_of_an_epoch(tmp_path: Path) -> None:
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 9)[:-9])
     with pytest.raises(DamagedShard, match="data is cut short"):

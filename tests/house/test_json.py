@@ -49,7 +49,7 @@ NAMES = {
     "CostReport": "samples bytes prices layouts transfer conversion epoch file_systems",
     "LayoutCost": "layout objects storage upload whole ranges samples",
     "EpochCost": "full input_bound",
-    "FileSystemCost": "name bytes storage upload epoch date",
+    "FileSystemCost": "name bytes storage upload epoch date needed",
     "Problem": "file offset sample message",
     "FieldFound": "name type classes role told samples",
     "ObjectCounts": "objects classes samples without per_class",

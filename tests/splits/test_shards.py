@@ -102,6 +102,16 @@ def test_the_bytes_are_those_of_pack_with_any_workers(
         **source, dest=tmp_path / "pack", to="tfrecord", shards=2, split="train=0.75,val=0.25"
     )
     assert contents(tmp_path / "pack") == contents(tmp_path / "out1")
+    alone = tmp_path / "alone"
+    report = dsprep.split(**source, out=alone, ratios=RATIOS, to="tfrecord", shards=2, apart=True)
+    assert [each.path for each in report.lists] == [
+        f"{alone}/{side}-*.tfrecord" for side in ("train", "val")
+    ]
+    shards = {name: data for name, data in contents(tmp_path / "pack").items() if "-0" in name}
+    assert contents(alone) == shards
+    assert not dsprep.verify(alone).problems
+    with pytest.raises(OptionError, match="lists have no manifest; give --to FORMAT"):
+        dsprep.split(**source, out=tmp_path / "lists", apart=True)
 
 
 def test_the_same_command_continues_and_another_is_refused(
