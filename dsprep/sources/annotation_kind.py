@@ -1,0 +1,270 @@
+"""What a kind of annotations is: the files that it knows, and how it reads them.
+
+To add a kind, write a class that derives from `AnnotationKind` and name it in
+`dsprep.sources.annotation_kinds`, or in the entry points ``dsprep.annotations`` of another package.
+A module with a kind loads what reads the files only in `scan`, because ``--help`` shows all kinds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dsprep.declared import Options
+from dsprep.errors import SourceError
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.annotated.unread import refuse_unread
+from dsprep.sources.kind import Claim, Sure
+from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.source import Source
+
+VERSION = 1
+"""The version of this protocol; a kind of another version is left out."""
+
+LOOKED_AT = 1000  # names in a directory
+_HEAD = 4096  # bytes of a file that show what it is
+_MOST_LOOKED_AT = 1 << 26  # bytes of a file in an archive, which is read whole
+
+
+class NamedPath:
+    """A path that a user gives to ``--annotations``.
+
+    Attributes:
+        path: The path, as the user wrote it.
+        member: What the file is called in the archive of the images; empty if it lies elsewhere.
+    """
+
+    def __init__(self, path: str, member: str = "") -> None:
+        self.path, self.member = path, member
+
+    @property
+    def extension(self) -> str:
+        """The extension, in lower case: ``.json``."""
+        return os.path.splitext(self.path)[1].lower()
+
+    @cached_property
+    def is_dir(self) -> bool:
+        """Whether it is a directory, or a prefix."""
+        return not self.member and is_dir(self.path)
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The names of files in the directory or, if there are none, in those below."""
+        return sorted(_names_below(self.path)) if self.is_dir else ()
+
+    @cached_property
+    def head(self) -> str:
+        """How the text of the file begins, without spaces; of a member, nothing is read."""
+        if self.member or self.is_dir:
+            return ""
+        with open_file(self.path) as file:
+            data = file.pread(_HEAD, 0)
+        if not data:
+            raise SourceError(f"{self.path}: is empty")
+        boms = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+        head = data.decode("utf-16" if data[:2] in boms else "utf-8-sig", "replace").lstrip()
+        refuse_unread(self.path, head)
+        return head
+
+
+class AnnotatedPlace:
+    """The images of a source, the files beside them, and what the user names of these.
+
+    It is listed once, so looking at names costs nothing.
+
+    Attributes:
+        root: What SOURCE names: the directory of the images, or their archive.
+        files: The images and the other files there. Of an archive, `Files.texts` has the contents
+            of the files that `AnnotationKind.texts` matches.
+        named: The paths that the user gives to ``--annotations``; none if annotations are
+            recognized.
+    """
+
+    def __init__(self, root: str, files: Files, named: Sequence[NamedPath] = ()) -> None:
+        self.root, self.files, self.named = root, files, named
+
+    @cached_property
+    def others(self) -> Sequence[str]:
+        """The files that are not images, by their paths below the root, sorted."""
+        found = [each for each in self.files.findings if each.kind == "not-an-image"]
+        if self.files.others is None:
+            return sorted({each.path for each in found})
+        named = {each.path for each in found if each.detail}  # those that cannot be read
+        hidden = {found.path for found in self.files.findings if found.kind == "hidden"}
+        tops = tuple(path for path in hidden if path.endswith("/"))
+        own = (path for path in self.files.others["path"].to_list() if not path.startswith(tops))
+        return sorted(named.union(own).difference(hidden))
+
+    @cached_property
+    def _by_extension(self) -> Mapping[str, Sequence[str]]:
+        found: dict[str, list[str]] = {}
+        for path in self.others:
+            found.setdefault(path.rpartition(".")[2], []).append(path)
+        return found
+
+    def with_extension(self, *extensions: str) -> Iterator[str]:
+        """Yield the files with one of these extensions, which are spelled so."""
+        for extension in extensions:
+            yield from self._by_extension.get(extension, ())
+
+    def first(self, pattern: re.Pattern[str], *extensions: str) -> str:
+        """Return the first file with one of these extensions that matches; empty if none does."""
+        return min(filter(pattern.search, self.with_extension(*extensions)), default="")
+
+    def beside_an_image(self, extension: str) -> str:
+        """Return the first file with an extension and the name of an image; empty if none is."""
+        own = list(islice(self.with_extension(extension), LOOKED_AT))
+        endings = [*IMAGE_EXTENSIONS, *map(str.upper, IMAGE_EXTENSIONS)]
+        images = {
+            f"{path.removesuffix(extension)}{ending}": path for path in own for ending in endings
+        }
+        names = self.files.table["path"]
+        first = min(names.filter(names.is_in(list(images))).to_list(), default="") if own else ""
+        return images[first] if first else ""
+
+    def head(self, path: str) -> bytes:
+        """Read the beginning of a file below the root; of a large one in an archive, nothing."""
+        if self.files.archive is None:
+            with open_file(os.path.join(self.root, path)) as file:
+                return file.pread(_HEAD, 0)
+        assert self.files.others is not None
+        found = self.files.others.filter(self.files.others["path"] == path)
+        is_small = found["size"].sum() <= _MOST_LOOKED_AT and not found.is_empty()
+        return self.files.contents([path])[path][:_HEAD] if is_small else b""
+
+
+class DirectoryAbove:
+    """A directory above images, which may have their annotations.
+
+    Attributes:
+        path: The directory.
+        name: The directory in it that leads to the images, in lower case.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path, self.name = path, name
+        self._inside: dict[str, Sequence[DirectoryEntry]] = {}
+
+    @cached_property
+    def entries(self) -> Mapping[str, DirectoryEntry]:
+        """The first entries of the directory, by name."""
+        return {entry.name: entry for entry in islice(entries(self.path), LOOKED_AT)}
+
+    def directory(self, name: str) -> str:
+        """Return the path of a directory that has a name in any case; empty if none has."""
+        own = (entry for entry in self.entries.values() if entry.name.lower() == name)
+        return next((entry.path for entry in own if entry.is_dir()), "")
+
+    def inside(self, name: str) -> Sequence[DirectoryEntry]:
+        """Return the first entries of such a directory, which is listed once."""
+        if name not in self._inside:
+            path = self.directory(name)
+            self._inside[name] = list(islice(entries(path), LOOKED_AT)) if path else ()
+        return self._inside[name]
+
+
+class AnnotationKind(ABC):
+    """A kind of annotations, as one tool writes them.
+
+    Attributes:
+        version: The version of the protocol that the kind was written for.
+        names: What ``--annotation-format`` calls it.
+        words: What messages call it: ``annotations of COCO``.
+        help: What ``--annotations`` takes, as a noun.
+        extensions: Extensions that tell it, whatever is in the file.
+        files: What its files are called below SOURCE.
+        texts: The files that it reads, if the images lie in an archive; None if it reads none there
+            by itself.
+        directories: What it calls directories of images, in lower case. Above a directory of such a
+            name, annotations are looked for.
+        reads: The options about annotations that have an effect with it.
+        takes_several: Whether ``--annotations`` may name several of its files.
+        takes_members: Whether ``--annotations`` may name a file in the archive of the images.
+        options: The options that only this kind has, as `SourceKind.options` are.
+        surest: The surest claim that it makes.
+    """
+
+    version: ClassVar[int] = VERSION
+    names: ClassVar[tuple[str, ...]]
+    words: ClassVar[str]
+    help: ClassVar[str]
+    extensions: ClassVar[Collection[str]] = ()
+    files: ClassVar[re.Pattern[str] | None] = None
+    texts: ClassVar[re.Pattern[str] | None] = None
+    directories: ClassVar[Collection[str]] = ()
+    reads: ClassVar[Collection[str]] = ()
+    takes_several: ClassVar[bool] = False
+    takes_members: ClassVar[bool] = False
+    options: ClassVar[type[Options]] = Options
+    surest: ClassVar[Sure] = Sure.MARKED
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        """Return what plans hold of such annotations, as `SourceKind.saved` does of a source.
+
+        These are the class of `Scan.annotations`, and those of what it holds.
+        """
+        return {}
+
+    def claim(self, place: AnnotatedPlace) -> Claim | None:
+        """Return the claim on the files beside images; None if none is its own.
+
+        This has to be cheap: names, and heads of files. The reason of a claim is a file that shows
+        it.
+        """
+        return None
+
+    def unclear(self, place: AnnotatedPlace) -> str:
+        """Say which files may be its own that it does not claim, and what to do; empty if none are.
+
+        It is asked if no kind claims the place. Then the source is refused with these words, so
+        that images do not become classes of their directories although something is drawn on them.
+        """
+        return ""
+
+    def found_above(self, above: DirectoryAbove) -> str:
+        """Return the path of its annotations in a directory above images; empty if none are there.
+
+        They are not taken, because they may be for other images: the user is asked to name them.
+        """
+        return ""
+
+    def looks_like(self, path: NamedPath) -> bool:
+        """Return whether a path that the user names is its own, if no extension tells it."""
+        return False
+
+    @abstractmethod
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        """Find the images, objects and classes that annotations name.
+
+        They are those of `AnnotatedPlace.named` or, if that is empty, those that the kind claimed.
+
+        Args:
+            source: What the user named, with the options.
+            place: The images, and the files beside them.
+            run_all: A ``map`` over worker processes.
+
+        Returns:
+            What was found. `Scan.used` has the files below the root that were read.
+        """
+
+
+def _names_below(directory: str, depth: int = 2) -> Iterator[str]:
+    """Return names in a directory and, if there are no files, in those below."""
+    found = list(islice(entries(directory), LOOKED_AT))
+    files = [entry.name for entry in found if entry.is_file()]
+    yield from files
+    if depth and not files:
+        for entry in found[:8]:
+            yield from _names_below(entry.path, depth - 1)
