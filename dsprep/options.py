@@ -36,6 +36,7 @@ FACTS = {
     "classified": "Whether samples of the source have labels or objects.",
     "annotated": "Whether the source has annotations beside its images.",
     "annotations": "What these are those of: COCO, YOLO, tables, and so on.",
+    "reads": "The options that have an effect with these.",
     "own_masks": "Whether they have masks.",
     "own_runs": "Whether these are runs of pixels, in a table.",
     "shares": "Whether their boxes are shares of the size of images.",
@@ -83,7 +84,8 @@ class OptionRule(NamedTuple):
     commands: Sequence[str]  # the commands that it is for; none means all with the option
     options: Sequence[str]
     why_not: str  # what is wrong if they do not, and what to do; may name facts
-    holds: Callable[[Given], bool]  # whether they do, by the options that were given, and the facts
+    # whether one does, by the options that were given, the facts, and its own name as `option`
+    holds: Callable[[Given], bool]
     facts: Sequence[str]  # the facts that it needs
     verdict: str = "has no effect"
 
@@ -120,11 +122,10 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
         ["format", "tfrecords"],
     ),
     "suffix": (lambda known: not known["gzip"] or known["--compression"] == "gzip", ["gzip"]),
-    "tables": (lambda known: known["annotations"] == "tables", ["annotations"]),
-    "voc": (lambda known: known["annotations"] == "Pascal VOC", ["annotations"]),
+    "reading": (lambda known: known["option"] in known["reads"], ["annotations", "reads"]),
     "columns": (
-        lambda known: known["annotations"] in ("tables", "Label Studio") or "--labels" in known,
-        ["annotations"],
+        lambda known: known["option"] in known["reads"] or "--labels" in known,
+        ["annotations", "reads"],
     ),
     "shuffling": (lambda known: known.get("--shuffle") is not False or "--augment" in known, []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
@@ -176,11 +177,11 @@ sagemaker: --class-names needs --algorithm
     it tells how a table of boxes is read; give the table with --annotations
 --box-columns needs --box
     it names the columns of --box: give --box xywh or --box xyxy, too
---box --box-columns --no-object --class-names needs tables
+--box --box-columns --no-object --class-names needs reading
     it tells how a table of boxes is read, and these are annotations of {annotations}; leave it out
 --path-column --label-column needs columns
     it names a column of a table, and these are annotations of {annotations}; leave it out
---voc-origin needs voc
+--voc-origin needs reading
     these are annotations of {annotations}; leave it out
 --masks excludes own_runs
     the table has the masks, as runs of pixels; leave it out
@@ -473,7 +474,8 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
         if rule.commands and command not in rule.commands or not facts.keys() >= {*rule.facts}:
             continue
         for option in rule.options:
-            if given.get(option) is not None and not rule.holds({**given, **facts}):
+            known = {**given, **facts, "option": option}
+            if given.get(option) is not None and not rule.holds(known):
                 why_not = rule.why_not.format_map(facts)
                 raise OptionError(f"{shown(option, given[option])} {rule.verdict}: {why_not}")
 

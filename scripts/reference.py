@@ -19,11 +19,13 @@ from dsprep.cli.help import HELP_ALL
 from dsprep.cli.main import cli
 from dsprep.formats import FORMATS
 from dsprep.images.augment import OPS
+from dsprep.sources.annotation_kind import AnnotationKind
+from dsprep.sources.annotation_kinds import own_annotation_kinds
 from dsprep.sources.kinds import own_kinds
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, FORMATS_PAGE, GUIDE = DOCS / "cli.md", DOCS / "formats.md", DOCS / "guides" / "augment.md"
-_TABLE = r"(?<=<!-- {} -->\n).*?(?=\n<!-- end -->)"
+_TABLE = r"(?<=<!-- {} -->\n).*?(?=<!-- end -->)"
 
 HEAD = """\
 # Command line
@@ -73,7 +75,7 @@ def page() -> str:
 
 
 def formats_page(text: str) -> str:
-    """Return the page of formats with tables of formats and of kinds of sources."""
+    """Return the page of formats with tables of formats, of kinds of sources and of annotations."""
     rows = ["| format | a sample is | a shard of 8 |", "|---|---|---|"]
     for name, kind in FORMATS.items():
         shard = "–" if kind.is_tree else f"`{kind().shard_name('train', 0, 8)}`"
@@ -82,18 +84,32 @@ def formats_page(text: str) -> str:
     for source in filter(lambda source: source.names, own_kinds().kinds):
         names = ", ".join(f"`{name}`" for name in source.names)
         kinds.append(f"| {names} | {summary_of(source)} |")
-    return with_table(with_table(text, "formats", rows), "kinds", kinds)
+    drawn = ["| `--annotation-format` | what it is | recognized |", "|---|---|---|"]
+    for tool in own_annotation_kinds().kinds:
+        names = ", ".join(f"`{name}`" for name in tool.names)
+        is_claimed = tool.claim is not AnnotationKind.claim
+        drawn.append(f"| {names} | {sentence_of(tool)} | {'✓' if is_claimed else '–'} |")
+    for name, table in (("formats", rows), ("kinds", kinds), ("annotations", drawn)):
+        text = with_table(text, name, table)
+    return text
 
 
 def summary_of(kind: type) -> str:
-    """Return the first sentence about a class, as a cell of a table."""
-    text = (kind.__doc__ or "").partition(".\n")[0].removesuffix(".").replace("``", "`")
+    """Return the first sentence about a class, as a cell of a table that goes on in a row."""
+    text = sentence_of(kind)
     return text[:1].lower() + text[1:]
+
+
+def sentence_of(kind: type) -> str:
+    """Return the first sentence about a class, as a cell of a table."""
+    return (kind.__doc__ or "").partition(".\n")[0].removesuffix(".").replace("``", "`")
 
 
 def with_table(text: str, name: str, rows: list[str]) -> str:
     """Return a page with other rows in its table of this name."""
-    return re.sub(_TABLE.format(name), lambda _: "\n".join(rows), text, flags=re.S)
+    return re.sub(
+        _TABLE.format(name), lambda _: "".join(f"{row}\n" for row in rows), text, flags=re.S
+    )
 
 
 def guide(text: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each: 2, or 3 with v
 
+NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
 _BOX = 5  # columns
 _QUAD = 9

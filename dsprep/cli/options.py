@@ -89,18 +89,28 @@ class FormatChoice(click.Choice[str]):
 
 
 class KindChoice(click.Choice[str]):
-    """The name of a kind of source. The kinds are loaded when a value or the help needs them."""
+    """The name of a kind. The kinds are loaded when a value or the help needs them."""
 
     case_sensitive = True
 
-    def __init__(self) -> None:
-        """Leave the names to `choices`."""
+    def __init__(self, names: Callable[[], tuple[str, ...]]) -> None:
+        self._names = names
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        from dsprep.sources.kinds import all_kinds
+        return self._names()
 
-        return all_kinds().names
+
+def _source_kinds() -> tuple[str, ...]:
+    from dsprep.sources.kinds import all_kinds
+
+    return all_kinds().names
+
+
+def _annotation_kinds() -> tuple[str, ...]:
+    from dsprep.sources.annotation_kinds import all_annotation_kinds
+
+    return tuple(sorted(all_annotation_kinds().names))
 
 
 class KindOption(GroupedOption):
@@ -111,6 +121,18 @@ class KindOption(GroupedOption):
 
         kinds = "; ".join(kind.help for kind in all_kinds().kinds if kind.names)
         self.help = f"{options_in(SourceOptions)['kind'].help.rstrip('.')}: {kinds}."
+        return super().get_help_record(ctx)
+
+
+class AnnotationsOption(GroupedOption):
+    """``--annotations``, whose help says what each kind is."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from dsprep.sources.annotation_kinds import all_annotation_kinds
+
+        takes = ", ".join(kind.help for kind in all_annotation_kinds().kinds)
+        first, _, rest = options_in(SourceOptions)["annotations"].help.partition(". ")
+        self.help = f"{first}: {takes}. {rest}"
         return super().get_help_record(ctx)
 
 
@@ -264,9 +286,13 @@ def _click_option(declared: Option) -> click.Parameter:
     elif hint.startswith("int"):
         about["type"] = click.INT if declared.least is None else count(declared.least)
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
-    if declared.name == "kind":
-        about |= {"type": KindChoice(), "show_default": True, "group": declared.group}
-        return KindOption([name, declared.name], rare=declared.rare, **about)
+    names = {"kind": _source_kinds, "annotation_format": _annotation_kinds}.get(declared.name)
+    if names is not None:
+        about |= {"type": KindChoice(names), "show_default": True}
+    helped = {"kind": KindOption, "annotations": AnnotationsOption}.get(declared.name)
+    if helped is not None:
+        about["group"] = declared.group
+        return helped([name, declared.name], rare=declared.rare, **about)
     group = option_group(declared.group)
     return group(*short, name, declared.name, rare=declared.rare, **about)
 

@@ -2,7 +2,7 @@
 
 A plan file may come from anybody. So only named classes make values, nothing is imported or called
 by a path in a file, and each value is checked against the type of its field. What plans of any
-source hold is named here; a kind of source names the rest, by `SourceKind.saved`.
+source hold is named here; kinds of sources and annotations name the rest, by `saved`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from dsprep.plan.plan import Plan
 from dsprep.plan.select import Chosen
 from dsprep.rows import Pixels
 from dsprep.schema import TYPES, Field, Reading, Schema, Settled, Table
-from dsprep.sources.kind import SourceKind
+from dsprep.sources.annotation_kinds import all_annotation_kinds
+from dsprep.sources.kinds import Kind
 from dsprep.sources.pictures.pixel_reader import RawPixels
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
@@ -102,9 +103,9 @@ _HINTED |= {"Any": Any, "Callable": Callable, "Mapping": Mapping, "Sequence": Se
 
 
 class PlanValues:
-    """The values that a plan may hold, if some kinds of sources may be read."""
+    """The values that a plan may hold, if sources and annotations of some kinds may be read."""
 
-    def __init__(self, kinds: Iterable[type[SourceKind]]) -> None:
+    def __init__(self, kinds: Iterable[type[Kind]]) -> None:
         """Name what plans of any source hold, and what each kind adds."""
         named: dict[str, Callable[..., Any]] = {**CLASSES}
         for kind in kinds:
@@ -233,13 +234,13 @@ class PlanValues:
 
 
 @cache
-def _values_of(kinds: tuple[type[SourceKind], ...]) -> PlanValues:
+def _values_of(kinds: tuple[type[Kind], ...]) -> PlanValues:
     return PlanValues(kinds)
 
 
 def values_for(source: Source) -> PlanValues:
     """Return what a plan for a source may hold: nothing of kinds that cannot claim it."""
-    return _values_of(known_kinds(source).kinds)
+    return _values_of((*known_kinds(source).kinds, *all_annotation_kinds().kinds))
 
 
 def fits(value: Any, hint: Any) -> bool:

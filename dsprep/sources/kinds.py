@@ -6,12 +6,12 @@ wins. Other packages add kinds by entry points of the group ``dsprep.sources``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from dsprep.declared import Option, options_in
+from dsprep.declared import Option, Options, options_in
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.kind import VERSION, Claim, SourceKind, Sure
@@ -34,19 +34,33 @@ GROUP = "dsprep.sources"
 """The group of entry points by which other packages add kinds."""
 
 
-class KnownKinds(NamedTuple):
+class Kind(Protocol):
+    """What kinds of sources and kinds of annotations have in common."""
+
+    names: ClassVar[tuple[str, ...]]
+    surest: ClassVar[Sure]
+    options: ClassVar[type[Options]]
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]: ...
+
+
+K = TypeVar("K", bound=Kind)
+
+
+class KnownKinds(NamedTuple, Generic[K]):
     """The kinds that there are, and notes about those that are left out."""
 
-    kinds: tuple[type[SourceKind], ...]
+    kinds: tuple[type[K], ...]
     notes: tuple[Finding, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What ``--from`` takes; a name that two kinds have stands at the last of them."""
+        """What users call them; a name that two kinds have stands at the last of them."""
         found = [name for kind in self.kinds for name in kind.names]
         return tuple(reversed(dict.fromkeys(reversed(found))))
 
-    def options(self) -> Iterator[tuple[type[SourceKind], Option]]:
+    def options(self) -> Iterator[tuple[type[K], Option]]:
         """Yield the options that only one kind has, each with the kind."""
         for kind in self.kinds:
             options: type = kind.options
@@ -55,34 +69,54 @@ class KnownKinds(NamedTuple):
 
 
 @cache
-def own_kinds() -> KnownKinds:
+def own_kinds() -> KnownKinds[SourceKind]:
     """Load the kinds of dsprep itself."""
-    found = []
-    for place in KINDS.values():
-        module, _, kind = place.partition(":")
-        found.append(getattr(import_module(f"dsprep.sources.{module}"), kind))
-    return KnownKinds(tuple(found))
+    return KnownKinds(kinds_at(KINDS.values()))
 
 
 @cache
-def all_kinds() -> KnownKinds:
+def all_kinds() -> KnownKinds[SourceKind]:
     """Load the kinds of dsprep, and those of other packages that fit this version."""
+    return with_others(own_kinds(), GROUP, VERSION, "source", "--from")
+
+
+def kinds_at(places: Iterable[str]) -> tuple[type[Any], ...]:
+    """Load kinds, given the module and the name of each."""
+    found = []
+    for place in places:
+        module, _, kind = place.partition(":")
+        found.append(getattr(import_module(f"dsprep.sources.{module}"), kind))
+    return tuple(found)
+
+
+def with_others(
+    own: KnownKinds[K], group: str, version: int, what: str, option: str
+) -> KnownKinds[K]:
+    """Add the kinds that entry points of a group name, if they are of this version.
+
+    Args:
+        own: The kinds of dsprep.
+        group: The group of entry points.
+        version: The version of the protocol.
+        what: What the kinds are kinds of, for notes.
+        option: The option that takes their names.
+    """
     from importlib.metadata import entry_points  # slow to load
 
-    kinds, notes = [*own_kinds().kinds], list[Finding]()
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+    kinds, notes = [*own.kinds], list[Finding]()
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         problem = ""
         try:
             kind = point.load()
         except Exception as error:  # a package of others may raise anything
             kind, problem = None, f"it cannot be loaded ({error})"
-        version, names = getattr(kind, "version", None), getattr(kind, "names", ())
-        if kind is not None and version != VERSION:
-            problem = f"it is of version {version} of the protocol, and dsprep has {VERSION}"
+        found, names = getattr(kind, "version", None), getattr(kind, "names", ())
+        if kind is not None and found != version:
+            problem = f"it is of version {found} of the protocol, and dsprep has {version}"
         elif taken := set(KnownKinds(tuple(kinds)).names).intersection(names):
-            problem = f"there is another kind for --from {min(taken)}"
+            problem = f"there is another kind for {option} {min(taken)}"
         if problem:
-            detail = f"the kind of source {point.name} ({point.value}) is left out: {problem}"
+            detail = f"the kind of {what} {point.name} ({point.value}) is left out: {problem}"
             notes.append(Finding("note", "", detail))
         else:
             kinds.append(kind)
@@ -90,24 +124,29 @@ def all_kinds() -> KnownKinds:
 
 
 def ranked(
-    kinds: Iterable[SourceKind],
-    ask: Callable[[SourceKind], Claim | None],
-    root: str,
+    kinds: Iterable[K],
+    ask: Callable[[K], Claim | None],
+    refused: Callable[[Sequence[tuple[K, Claim]]], SourceError],
     is_named: bool = False,
-) -> Iterator[tuple[SourceKind, Claim]]:
+) -> Iterator[tuple[K, Claim]]:
     """Yield the kinds that claim a place, the surest first.
 
     Kinds are asked when their claims can count, and all at once if the user named them. Two that
-    are equally sure are an error.
+    are equally sure are an error, which ``refused`` makes.
     """
-    waiting, claims = list(kinds), list[tuple[SourceKind, Claim]]()
+    waiting, claims = list(kinds), list[tuple[K, Claim]]()
     for sure in sorted(Sure, reverse=True):
         asked = [kind for kind in waiting if kind.surest >= sure or is_named]
         waiting = [kind for kind in waiting if kind not in asked]
         claims += [(kind, claim) for kind in asked if (claim := ask(kind)) is not None]
         equal = [pair for pair in claims if pair[1].sure == sure]
         if len(equal) > 1:
-            seen = " and ".join(sorted(claim.why for _, claim in equal))
-            names = " or ".join(sorted(kind.named for kind, _ in equal))
-            raise SourceError(f"{root}: holds {seen}: say which are the samples, {names}")
+            raise refused(equal)
         yield from equal
+
+
+def equally_sure(root: str, equal: Sequence[tuple[SourceKind, Claim]]) -> SourceError:
+    """Return the error about kinds of sources that claim one place."""
+    seen = " and ".join(sorted(claim.why for _, claim in equal))
+    names = " or ".join(sorted(kind.named for kind, _ in equal))
+    return SourceError(f"{root}: holds {seen}: say which are the samples, {names}")

@@ -31,16 +31,13 @@ class AnnotationOptions(Options):
     """Where boxes, polygons and keypoints come from."""
 
     annotations: Sequence[AnyPath] = _annotations(
-        "Take boxes, polygons and keypoints from PATH: a JSON file of COCO, data.yaml or the "
-        "directory of labels of YOLO, a directory of Pascal VOC's XML files, a CSV or TSV file, "
-        "Label Studio's JSON, a manifest of Ground Truth, an MXNet .lst. Repeat it for several "
-        "files of COCO. Whole folders or archives of the first three are recognized without it.",
+        "Take boxes, polygons and keypoints from PATH. Repeat it for several files of COCO. Whole "
+        "folders or archives of COCO, YOLO and Pascal VOC are recognized without it.",
         default=(),
         metavar="PATH",
     )
     annotation_format: str | None = _rare_annotations(
-        "Format of --annotations, if its name does not tell.",
-        choices=("coco", "csv", "label-studio", "lst", "manifest", "voc", "yolo"),
+        "Format of --annotations, if its name does not tell."
     )
     unlisted: str | None = _rare_annotations(
         "What to do with images that annotations do not name: keep them as images without objects, "

@@ -6,8 +6,9 @@ a table chooses from what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.dataset.manifest import MANIFEST
@@ -18,8 +19,9 @@ from dsprep.options import given_options, option_name, require_effect, shown
 from dsprep.places.scan import RunAll
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
+from dsprep.sources.annotation_kinds import all_annotation_kinds
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace
-from dsprep.sources.kinds import KnownKinds, all_kinds, own_kinds, ranked
+from dsprep.sources.kinds import KnownKinds, all_kinds, equally_sure, own_kinds, ranked
 from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.source import Source
 from dsprep.storage.files import is_file
@@ -51,7 +53,8 @@ def _read(source: Source, run_all: RunAll) -> Found:
     """Make the catalog of a source, with its schema and the classes that are kept."""
     chosen, found = _detected(source, run_all)
     catalog, findings = found or ImagesKind().scan(source, chosen.place, run_all)
-    findings = [*findings, *known_kinds(source).notes, chosen.finding]
+    left_out = [*known_kinds(source).notes, *_annotation_notes(source)]
+    findings = [*findings, *left_out, chosen.finding]
     if source.labels is None:  # `read_table` knows whether a table names the classes
         is_parts = source.parts or source.kind == "parts"
         named = catalog.classes and (not found or (is_parts and not source.chooses))
@@ -110,12 +113,17 @@ def _widened(catalog: Catalog) -> Catalog:
 # Which kind it is
 
 
-def known_kinds(source: Source) -> KnownKinds:
+def known_kinds(source: Source) -> KnownKinds[SourceKind]:
     """Return the kinds that may claim a source; those of other packages if they may be meant."""
     known = own_kinds() if source.kind in own_kinds().names else all_kinds()
     if source.kind is not None and source.kind not in known.names:
         raise OptionError(f"--from {source.kind}: choose one of {', '.join(known.names)}")
     return known
+
+
+def _annotation_notes(source: Source) -> Sequence[Finding]:
+    """Return notes about the kinds of annotations that are left out, if any may be meant."""
+    return all_annotation_kinds().notes if source.annotations or source.kind is None else ()
 
 
 class ChosenKind(NamedTuple):
@@ -157,7 +165,8 @@ def claims(source: Source) -> Iterator[ChosenKind]:
         return kind.claim(place, asked)
 
     for some in (adding, bases):
-        for kind, claim in ranked(some, ask, source.root, is_named=named is not None):
+        refused = partial(equally_sure, source.root)
+        for kind, claim in ranked(some, ask, refused, is_named=named is not None):
             yield ChosenKind(kind, *asked_about(kind), claim.why)
 
 

@@ -19,6 +19,7 @@ from dsprep.plan.plan import Plan
 from dsprep.plan.values import PlanValues
 from dsprep.rows import Pixels
 from dsprep.schema import Table
+from dsprep.sources.annotation_kinds import own_annotation_kinds
 from dsprep.sources.kinds import own_kinds
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
@@ -70,7 +71,7 @@ def has_type(record: type, kind: type) -> bool:
 
 def test_what_a_plan_consists_of_has_a_name_in_plan_files() -> None:
     # A field of any values, such as the places of annotations, may have a sequence of dsprep's.
-    values = PlanValues(own_kinds().kinds)
+    values = PlanValues((*own_kinds().kinds, *own_annotation_kinds().kinds))
     known, found, left = records(), set[type](), [Plan, Sequence]
     while left:
         kind: Any = left.pop()

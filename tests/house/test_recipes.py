@@ -1,8 +1,9 @@
-"""The recipes of CONTRIBUTING.md are true: a format, source or store is a module and a line."""
+"""The recipes of CONTRIBUTING.md are true: a format, source, … or store is a module and a line."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the repository with another format, another source and another store."""
+    """A copy of the repository with one more of each: format, source, annotations, store."""
     ignored = shutil.ignore_patterns("__pycache__", "data")
     for name in ("dsprep", "scripts", "tests", "docs"):
         shutil.copytree(ROOT / name, tmp_path / "repo" / name, ignore=ignored)
@@ -32,6 +33,12 @@ def copy(tmp_path: Path) -> Path:
     registry = root / "dsprep/sources/kinds.py"
     text = registry.read_text("utf-8")
     registry.write_text(text.replace("KINDS = {", 'KINDS = {\n    "paths": "toy:Paths",'), "utf-8")
+    toy = root / "dsprep/sources/annotated/lines_kind.py"
+    shutil.copyfile(ROOT / "tests/house/toy_annotations.py", toy)
+    registry = root / "dsprep/sources/annotation_kinds.py"
+    text = registry.read_text("utf-8")
+    text = text.replace("KINDS = {", 'KINDS = {\n    "lines": "annotated.lines_kind:LinesKind",')
+    registry.write_text(text, "utf-8")
     shutil.copyfile(ROOT / "tests/house/toy_store.py", root / "dsprep/storage/toy.py")
     registry = root / "dsprep/storage/store.py"
     text = registry.read_text("utf-8")
@@ -89,17 +96,34 @@ def test_a_source_is_one_module_and_one_line(copy: Path) -> None:
 
 
 def test_a_source_of_another_package_is_an_entry_point(tmp_path: Path) -> None:
-    toy = (ROOT / "tests/house/toy_source.py").read_text("utf-8")
-    (tmp_path / "toy_paths.py").write_text(toy, "utf-8")
-    (tmp_path / "toy_old.py").write_text("class Old:\n    version = 0\n", "utf-8")
-    about = tmp_path / "toy_paths-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-paths\nVersion: 1.0\n")
-    points = "[dsprep.sources]\npaths = toy_paths:Paths\nold = toy_old:Old\ngone = toy_gone:Gone\n"
-    (about / "entry_points.txt").write_text(points, "utf-8")
+    install(tmp_path, "toy_source", "sources", "paths = toy_source:Paths")
     told = require_paths(tmp_path)
     assert "source old (toy_old:Old) is left out: it is of version 0 of the protocol" in told
     assert "source gone (toy_gone:Gone) is left out: it cannot be loaded (No module named" in told
+
+
+def test_a_kind_of_annotations_is_one_module_and_one_line(copy: Path) -> None:
+    require_lines(copy)
+    run(copy, "scripts.reference")
+    assert "| `lines` | A file whose lines are" in (copy / "docs/formats.md").read_text("utf-8")
+
+
+def test_a_kind_of_annotations_of_another_package_is_an_entry_point(tmp_path: Path) -> None:
+    install(tmp_path, "toy_annotations", "annotations", "lines = toy_annotations:LinesKind")
+    told = require_lines(tmp_path)
+    assert "annotations old (toy_old:Old) is left out: it is of version 0 of the protocol" in told
+    assert "annotations gone (toy_gone:Gone) is left out: it cannot be loaded" in told
+
+
+def install(root: Path, module: str, group: str, point: str) -> None:
+    """Install a package with a kind, with another of an old version and one that is gone."""
+    shutil.copyfile(ROOT / f"tests/house/{module}.py", root / f"{module}.py")
+    (root / "toy_old.py").write_text("class Old:\n    version = 0\n", "utf-8")
+    about = root / "toy_kinds-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-kinds\nVersion: 1.0\n")
+    points = f"[dsprep.{group}]\n{point}\nold = toy_old:Old\ngone = toy_gone:Gone\n"
+    (about / "entry_points.txt").write_text(points, "utf-8")
 
 
 def require_paths(root: Path) -> str:
@@ -127,6 +151,24 @@ def require_paths(root: Path) -> str:
     shown = " ".join(run(root, "dsprep", "pack", "--help").split())
     assert "paths, a file of paths and classes" in shown
     assert "--paths-below DIR Directory that the paths start from" in shown
+    return " ".join(told.split())
+
+
+def require_lines(root: Path) -> str:
+    """Pack with the other annotations, found by themselves and named; return what is told."""
+    files = image_folder(root / "images", ("cat", "dog"), 2)
+    lines = "".join(f"{path} animal 1 2 {8 + n} 9\n" for n, path in enumerate(files))
+    (root / "images/boxes.lines").write_text(lines, "utf-8")
+    told = run(root, "dsprep", "pack", "images", "found", "--to", "webdataset")
+    os.rename(root / "images/boxes.lines", root / "boxes.txt")
+    named = ("--annotations", "boxes.txt", "--annotation-format", "lines")
+    run(root, "dsprep", "pack", "images", "named", "--to", "webdataset", *named)
+    first, second = ((root / each / "train-000000.tar").read_bytes() for each in ("found", "named"))
+    assert first == second
+    assert b'"box":[1.0,2.0,10.0,9.0]' in first
+    shown = " ".join(run(root, "dsprep", "pack", "--help-all").split())
+    assert "a file of lines of boxes" in shown
+    assert re.search(r"--annotation-format \[[a-z|-]*\|lines\|", shown)
     return " ".join(told.split())
 
 

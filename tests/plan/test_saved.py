@@ -24,6 +24,7 @@ from dsprep.plan.saved import load_plan, plan_facts, require_source, save_plan
 from dsprep.plan.values import PlanValues
 from dsprep.progress import Progress
 from dsprep.run.write import new_job
+from dsprep.sources.annotation_kinds import own_annotation_kinds
 from dsprep.sources.kinds import own_kinds
 from dsprep.workers.engine import open_executor
 from tests.foreign.sets import DATA
@@ -107,7 +108,7 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     tables: list[list[pl.DataFrame]] = [[], []]
-    values = PlanValues(own_kinds().kinds)
+    values = PlanValues((*own_kinds().kinds, *own_annotation_kinds().kinds))
     plain = [values.to_json(each, own) for each, own in zip((one, other), tables, strict=True)]
     return plain[0] == plain[1] and all(map(pl.DataFrame.equals, *tables))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.annotated_kind import AnnotatedKind
 from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
-from dsprep.sources.kinds import KINDS, own_kinds, ranked
+from dsprep.sources.kinds import KINDS, equally_sure, own_kinds, ranked
 from dsprep.sources.pictures.described_kind import DescribedKind
 from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.pictures.parts_kind import PartsKind
@@ -172,7 +173,9 @@ class Toy(SourceKind):
 
 
 def ranks(*kinds: Toy) -> Iterable[str]:
-    found = ranked(kinds, lambda kind: kind.claim(SourcePlace("x"), None), "x")  # type: ignore[arg-type]
+    found = ranked(
+        kinds, lambda kind: kind.claim(SourcePlace("x"), None), partial(equally_sure, "x")
+    )
     return (kind.title for kind, _ in found if isinstance(kind, Toy))
 
 

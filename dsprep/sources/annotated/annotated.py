@@ -184,7 +184,7 @@ class Scan(NamedTuple):
     keeps_unlisted: bool = False  # whether an image without annotations is one without objects
     places: Sequence[Any] = ()  # where those of each image lie; if empty, that is the number
     sides: Sequence[str] = ()  # the side of each image; empty if there are none
-    read: Collection[str] = ()  # the files below the root that were read
+    used: Collection[str] = ()  # the files below the root that were read
     in_shares: bool = False  # whether boxes are shares of the size of images
     boxes_alone: bool = False  # whether no object has polygons or a mask
     has_image_ids: bool = False  # whether each image has a whole number for an id
@@ -232,7 +232,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         _require_names(scan)
         numbers, missing = matched(scan, paths)
         detail = f"named in {posixpath.basename(scan.where)}"
-        findings = [found for found in findings if found.path not in scan.read]
+        findings = [found for found in findings if found.path not in scan.used]
         findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
         taken, sides = _taken(source, scan, paths, numbers)
         own = pl.Series("side", taken, dtype=pl.Int64)

@@ -29,25 +29,12 @@ class AnnotatedKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.annotations import label_studio
         from dsprep.sources.annotated.annotated import AnnotatedReader, FieldsReader
-        from dsprep.sources.annotated.boxes import TableBoxes
-        from dsprep.sources.annotated.coco import CocoAnnotations, CocoPlaces
-        from dsprep.sources.annotated.json_file import Spans
         from dsprep.sources.annotated.masks import Masks, TableMasks
-        from dsprep.sources.annotated.voc import VocTexts
-        from dsprep.sources.annotated.yolo import YoloTexts
 
         return {
             "annotated-reader": AnnotatedReader,
             "fields-reader": FieldsReader,
-            "coco": CocoAnnotations,
-            "coco-places": CocoPlaces,
-            "spans": Spans,
-            "voc": VocTexts,
-            "yolo": YoloTexts,
-            "label-studio": label_studio.parse,
-            "table-boxes": TableBoxes,
             "masks": Masks,
             "table-masks": TableMasks,
         }

@@ -78,7 +78,7 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
         notes,
         places=places,
         sides=sides,
-        read=[*lists, *(path for path, _ in places)] if is_whole else (),
+        used=[*lists, *(path for path, _ in places)] if is_whole else (),
         boxes_alone=True,
     )
 

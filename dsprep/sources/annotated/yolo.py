@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.annotations.objects import Objects
 from dsprep.annotations.yolo import (
+    NAME_LISTS,
     DataYaml,
     Pose,
     count_rows,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
-NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
 _NUMBER = 20  # bytes that a number of pixels takes, at most
 _MOST_YAML = 1 << 20  # bytes
 _ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
@@ -114,7 +114,8 @@ def scan_yolo(
     alone = sorted(texts.keys() - set(of_image.values()) - lists)
     lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
     notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
-    read = {*used, *lost, names_file, posixpath.relpath(config, below) if config else ""}
+    beside = (names_file, posixpath.relpath(config, below) if config else "")
+    own_files = {*used, *lost, *filter(None, beside)}
     return Scan(
         annotations,
         chosen,
@@ -129,7 +130,7 @@ def scan_yolo(
         keeps_unlisted=source.unlisted != "drop",
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),
-        read=read if below == source.root else (),
+        used=own_files if below == source.root else (),
         in_shares=True,
         boxes_alone=not looked.facts.get(_POLYGONS),
     )

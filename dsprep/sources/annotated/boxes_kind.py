@@ -1,0 +1,57 @@
+"""Tables of boxes or of runs of pixels, as a kind of annotations."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.source import Source
+
+
+class BoxTableKind(AnnotationKind):
+    """A table with a row for each box, or for the runs of pixels of each object."""
+
+    names: ClassVar = ("csv",)
+    words: ClassVar = "tables"
+    help: ClassVar = "a CSV or TSV file"
+    extensions: ClassVar = (".csv", ".tsv")
+    files: ClassVar = re.compile(r"\.[ct]sv$", re.IGNORECASE)
+    reads: ClassVar = (
+        *("--box", "--box-columns", "--no-object", "--class-names"),
+        *("--path-column", "--label-column"),
+    )
+    takes_members: ClassVar = True
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.annotated.boxes import TableBoxes
+
+        return {"table-boxes": TableBoxes}
+
+    def unclear(self, place: AnnotatedPlace) -> str:
+        from dsprep.sources.annotated.boxes import holds_boxes
+
+        for name in filter(self.files.search, place.others):
+            if name.count("/") > 1:
+                continue
+            head = place.head(name).decode("utf-8-sig", "replace").partition("\n")[0]
+            path = name if place.files.archive else os.path.join(place.root, name)
+            if holds_boxes(cell.strip().strip('"') for cell in re.split(r"[,;\t]", head)):
+                return (
+                    f"has a table of boxes or masks, {name}: give --annotations {path}, or --from "
+                    "images to pack the images alone"
+                )
+        return ""
+
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.boxes import scan_boxes
+
+        (named,) = place.named
+        return scan_boxes(source, named.path, place.files.archive)

@@ -1,0 +1,35 @@
+"""Ground Truth's output manifest, as a kind of annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dsprep.formats.augmented import MANIFESTS
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.source import Source
+
+
+class GroundTruthKind(AnnotationKind):
+    """The output manifest of SageMaker Ground Truth, with boxes or references to masks."""
+
+    names: ClassVar = ("manifest",)
+    words: ClassVar = "Ground Truth"
+    help: ClassVar = "a manifest of Ground Truth"
+    extensions: ClassVar = MANIFESTS
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.annotated.boxes import TableBoxes
+
+        return {"table-boxes": TableBoxes}
+
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.ground_truth import scan_manifest
+
+        (named,) = place.named
+        return scan_manifest(source, named.path, run_all)

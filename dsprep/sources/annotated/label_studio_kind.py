@@ -1,0 +1,38 @@
+"""Label Studio's export, as a kind of annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.source import Source
+
+
+class LabelStudioKind(AnnotationKind):
+    """Label Studio's export as JSON: a list of tasks."""
+
+    names: ClassVar = ("label-studio",)
+    words: ClassVar = "Label Studio"
+    help: ClassVar = "Label Studio's JSON"
+    reads: ClassVar = ("--path-column", "--label-column")
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.annotations.label_studio import parse
+        from dsprep.sources.annotated.json_file import Spans
+
+        return {"spans": Spans, "label-studio": parse}
+
+    def looks_like(self, path: NamedPath) -> bool:
+        return path.head.startswith("[")
+
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.label_studio import scan_label_studio
+
+        (named,) = place.named
+        return scan_label_studio(source, named.path)

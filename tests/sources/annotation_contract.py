@@ -1,0 +1,130 @@
+"""What every kind of annotations promises. The test class of a kind derives from `AnnotationTests`.
+
+The set of a kind is a small directory of images and annotations, which `make` writes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from dsprep.errors import DsprepError, OptionError
+from dsprep.sources.annotated.annotated import AnnotatedReader, list_images
+from dsprep.sources.annotated.recognized import named_scan, recognized_scan
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import Source, make_source
+from tests.servers.bucket import Bucket
+from tests.sources.boxes import boxes, write
+
+# It reads rows in a process of its own, as a worker does.
+_WORKER = """
+import pickle, sys
+reader, rows = pickle.load(sys.stdin.buffer)
+print(len(list(reader.read(rows))), "polars" in sys.modules)
+"""
+
+
+class AnnotationTests:
+    """The contract of a kind of annotations.
+
+    Attributes:
+        kind: The kind.
+        files: A small set: images, which are None, and annotations of all or some of them.
+        named: What the user gives to ``--annotations``: a file or a directory of the set.
+        is_claimed: Whether the kind claims the set by itself.
+    """
+
+    kind: ClassVar[type[AnnotationKind]]
+    files: ClassVar[Mapping[str, str | bytes | None]]
+    named: ClassVar[str]
+    is_claimed: ClassVar[bool] = False
+
+    def sources(self, root: str, **options: Any) -> list[Source]:
+        """Return the ways to read a set: as a whole, if it is claimed, and by the named path."""
+        named = make_source(root, annotations=(f"{root}/{self.named}",), **options)
+        return [make_source(root), named] if self.is_claimed and not options else [named]
+
+    def test_it_claims_its_own_and_nothing_of_others(self, tmp_path: Path) -> None:
+        for number, test in enumerate(AnnotationTests.__subclasses__()):
+            source = make_source(str(write(tmp_path / str(number), test.files)))
+            claim = self.kind().claim(AnnotatedPlace(source.root, list_images(source, map)))
+            is_own = test is type(self) and self.is_claimed
+            assert (claim is not None) == is_own, test
+            if claim is not None:
+                assert claim.why in test.files
+                assert claim.sure <= self.kind.surest
+
+    def test_a_path_is_known_without_its_format_and_by_it(self, tmp_path: Path) -> None:
+        root = write(tmp_path, self.files)
+        expected = self.read(str(root))
+        assert any(expected.values())
+        for name in self.kind.names:
+            assert self.read(str(root), annotation_format=name) == expected
+        with pytest.raises(OptionError, match="--annotation-format nothing: choose one of coco, "):
+            self.read(str(root), annotation_format="nothing")
+
+    def test_s3_gives_what_a_directory_gives(
+        self, tmp_path: Path, localstack: Bucket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+        root = write(tmp_path, self.files)
+        for name in self.files:
+            localstack.put(f"set/{name}", (root / name).read_bytes())
+        assert self.read(f"{localstack.url}/set") == self.read(str(root))
+
+    def test_an_archive_gives_what_a_directory_gives(self, tmp_path: Path) -> None:
+        """It does if the kind claims the set, or if its files may be named in an archive."""
+        root, path = write(tmp_path / "set", self.files), tmp_path / "set.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in sorted(self.files):
+                archive.write(root / name, name)
+        expected = self.read(str(root))
+        if self.is_claimed:
+            assert boxes(read_source(make_source(str(path)))[0]) == expected
+        named = make_source(str(path), annotations=(self.named,))
+        if self.kind.takes_members:
+            assert boxes(read_source(named)[0]) == expected
+        else:
+            with pytest.raises(DsprepError):
+                read_source(named)
+
+    def test_it_tells_which_files_it_used(self, tmp_path: Path) -> None:
+        source = make_source(str(write(tmp_path, self.files)))
+        files = list_images(source, map)
+        place = AnnotatedPlace(source.root, files)
+        scan = recognized_scan(source, files, map) if self.is_claimed else None
+        if scan is not None:
+            assert set(scan.used) == set(place.others)
+            told = {found.path for found in read_source(source)[1]}
+            assert told.isdisjoint(scan.used)
+        (*_, named) = self.sources(source.root)
+        assert set(named_scan(named, files, map).used) <= set(place.others)
+
+    def test_a_worker_reads_it_without_polars_and_plan_files_name_it(self, tmp_path: Path) -> None:
+        root = write(tmp_path, self.files)
+        (*_, named) = self.sources(str(root))
+        catalog = read_source(named)[0]
+        assert isinstance(catalog.reader, AnnotatedReader)
+        assert type(catalog.reader.annotations) in self.kind.saved().values()
+        rows = catalog.rows()
+        done = subprocess.run(
+            [sys.executable, "-c", _WORKER],
+            input=pickle.dumps((catalog.reader, rows)),
+            capture_output=True,
+            check=False,
+        )
+        assert done.stdout.decode() == f"{len(rows.ids)} False\n", done.stderr.decode()
+
+    def read(self, root: str, **options: Any) -> dict[str, list[tuple[Any, ...]]]:
+        """Return the boxes of a set, which all ways to read it agree on."""
+        first, *others = [boxes(read_source(source)[0]) for source in self.sources(root, **options)]
+        assert others in ([], [first])
+        return first

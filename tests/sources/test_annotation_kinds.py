@@ -1,0 +1,112 @@
+"""Each kind of annotations keeps the contract, and two that claim one place are an error."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.sources.annotated.boxes_kind import BoxTableKind
+from dsprep.sources.annotated.coco_kind import CocoKind
+from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
+from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
+from dsprep.sources.annotated.lst_kind import LstKind
+from dsprep.sources.annotated.voc_kind import VocKind
+from dsprep.sources.annotated.yolo_kind import YoloKind
+from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
+from tests.attack.test_annotation_files import ground_truth, label_studio
+from tests.sources.annotation_contract import AnnotationTests
+from tests.sources.boxes import ROW, box, coco, read, voc, voc_object, write
+
+
+class TestCoco(AnnotationTests):
+    kind = CocoKind
+    files = {
+        "train/a.jpg": None,
+        "train/b.jpg": None,
+        "annotations/instances_train.json": coco(["a.jpg", "b.jpg"], [box(1, 1)]),
+    }
+    named = "annotations/instances_train.json"
+    is_claimed = True
+
+
+class TestYolo(AnnotationTests):
+    kind = YoloKind
+    files = {
+        "data.yaml": "train: images\nnames: [cat]\n",
+        "images/a.jpg": None,
+        "images/b.jpg": None,
+        "labels/a.txt": ROW,
+    }
+    named = "data.yaml"
+    is_claimed = True
+
+
+class TestVoc(AnnotationTests):
+    kind = VocKind
+    files = {
+        "JPEGImages/a.jpg": None,
+        "Annotations/a.xml": voc(voc_object("cat", (1, 2, 3, 4))),
+        "ImageSets/Main/train.txt": "a\n",
+    }
+    named = "Annotations"
+    is_claimed = True
+
+
+class TestBoxTable(AnnotationTests):
+    kind = BoxTableKind
+    files = {
+        "a.jpg": None,
+        "b.jpg": None,
+        "boxes.csv": "image,x,y,width,height\na,1,2,3,4\nb,,,,\n",
+    }
+    named = "boxes.csv"
+
+
+class TestLabelStudio(AnnotationTests):
+    kind = LabelStudioKind
+    files = {"a.jpg": None, "tasks.json": f"[{label_studio('a.jpg')}]"}
+    named = "tasks.json"
+
+
+class TestGroundTruth(AnnotationTests):
+    kind = GroundTruthKind
+    files = {"a.jpg": None, "output.manifest": ground_truth("a.jpg") + "\n"}
+    named = "output.manifest"
+
+
+class TestLst(AnnotationTests):
+    kind = LstKind
+    files = {"a.jpg": None, "boxes.lst": "0\t2\t5\t0\t0.1\t0.2\t0.6\t0.6\ta.jpg\n"}
+    named = "boxes.lst"
+
+
+def test_each_kind_has_a_test_class() -> None:
+    assert {each.kind for each in AnnotationTests.__subclasses__()} == {
+        *own_annotation_kinds().kinds
+    }
+    assert [*KINDS] == [*own_annotation_kinds().names]
+
+
+def test_two_kinds_that_are_equally_sure_are_one_error(tmp_path: Path) -> None:
+    """The one of each pair that is called first in the message is so by its name."""
+    claimed = [each for each in AnnotationTests.__subclasses__() if each.is_claimed]
+    for one in claimed:
+        for two in claimed:
+            if one is two:
+                continue
+            pair = sorted((one, two), key=lambda each: each.kind.names[0])
+            root = write(tmp_path / f"{one.__name__}{two.__name__}", {**one.files, **two.files})
+            words = " and of ".join(rf"{each.kind.words} \([^)]+\)" for each in pair)
+            said = f"^{re.escape(str(root))}: has annotations of {words}: name those to take with "
+            with pytest.raises(SourceError, match=said):
+                read(root)
+
+
+def test_the_format_of_a_path_is_unclear(tmp_path: Path) -> None:
+    root = write(tmp_path, {"a.jpg": None, "x.bin": "x", "both/a.json": "{}", "both/a.xml": "<a/>"})
+    for name in ("x.bin", "both"):
+        with pytest.raises(OptionError, match="is unclear: give"):
+            read(root, annotations=[str(root / name)])
