@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from dsprep.inspecting.figures import label_texts
-from dsprep.places.names import undated
+from dsprep.places.names import usual_side
 from dsprep.splits.leaks import clusters
 
 
@@ -24,7 +24,7 @@ def order_to_keep(table: pl.DataFrame, largest: bool, named: pl.Series | None = 
         named: The paths of samples that come before all others.
     """
     # Samples of the other sides stay, so that what is measured with them can be compared.
-    training = [side for side in table["side"].unique() if undated(side) == "train"]
+    training = [side for side in table["side"].unique() if usual_side(side) == "train"]
     ranks = [] if named is None else [~pl.col("path").is_in(named.implode())]
     ranks.append(pl.col("side").is_in(training))
     if largest:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.catalog import PLACE_COLUMNS, Catalog
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.places.archive import Archive, is_archive, open_archive
-from dsprep.places.names import in_order
+from dsprep.places.names import depth_of_sides, in_order, is_companion, side_name
 from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, scan_below
 from dsprep.printable import utf8_text
 from dsprep.rows import Reader
@@ -25,7 +25,7 @@ from dsprep.sample import OTHER_IMAGES
 from dsprep.storage.files import exists, full_path, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.text import decode_text, read_data, read_text
-from dsprep.units import extension_in, format_size
+from dsprep.units import extension_in, format_size, format_some
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 
@@ -176,6 +176,74 @@ def with_sides_of_files(catalog: Catalog, sides: Sequence[str]) -> Catalog:
     every = range(len(numbers))
     column = catalog.table["file"].replace_strict(every, numbers, return_dtype=pl.Int64)
     return catalog.with_sides(names, column)
+
+
+def sides_of(
+    paths: pl.Series, depth: int, root: str
+) -> tuple[pl.Series, tuple[str, ...], pl.Series]:
+    """Take the directory at a depth, from 1, for the side of each sample.
+
+    Returns the paths without it, the names of the sides, and their numbers as a column.
+    """
+    parts = paths.str.split("/")
+    short = paths.filter(parts.list.len() <= depth)
+    if not short.is_empty():
+        raise OptionError(
+            f"--sides-from {depth}: {root} has samples in fewer directories, such as {short[0]!r}"
+        )
+    named = parts.list.get(depth - 1)
+    sides = in_order(named.unique())
+    if odd := [side for side in sides if not side.isprintable() or side.startswith(".")]:
+        raise OptionError(f"--sides-from {depth}: {odd[0]!r} cannot begin the name of a shard")
+    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(depth))
+    below = parts.to_frame("at").select(rest.list.join("/")).to_series()
+    numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)
+    return below, sides, numbers.alias("side")
+
+
+def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
+    """Return at which depth, from 1, all paths lead through sides of one data set; 0 if nowhere.
+
+    Images beside the sides that are called like their masks are refused, unless all are ``given``.
+    """
+    first = paths[0] if len(paths) else ""
+    if not any(side_name(name) or is_companion(name) for name in first.split("/")[:-1]):
+        return 0  # as one path tells of most trees
+    directories = directories_of(paths).unique().sort().to_list()
+    depth = depth_of_sides(directories)
+    above = dict.fromkeys("/".join(path.split("/")[:depth]) for path in directories if depth)
+    apart = [path for path in above if is_companion(posixpath.basename(path))]
+    if not apart or given:
+        return depth
+    sides = [path for path in above if path not in apart]
+    own = (path for path in sides if apart[0].startswith(path))
+    side = next(own, sides[0])
+    raise SourceError(
+        f"{root}: {apart[0]}/ is called like the masks or annotations of {side}/, and images lie "
+        f"in it: give each side with its masks, such as {posixpath.join(root, side)} --masks "
+        f"{posixpath.join(root, apart[0])}; or give --from images to pack all as images"
+    )
+
+
+def with_sides_of_directories(catalog: Catalog) -> tuple[Catalog, list[Finding]]:
+    """Give each sample the side of its directory, if all lie in sides; and a note that says so."""
+    paths = catalog.table["path"]
+    depth = depth_of_sides_in(paths, catalog.root)
+    if not depth:
+        return catalog, []
+    _, sides, column = sides_of(paths, depth, catalog.root)
+    return catalog.with_sides(sides, column), [Finding("note", "", said_of_sides(sides))]
+
+
+def said_of_sides(sides: Sequence[str]) -> str:
+    """Say that directories are sides."""
+    names = format_some([f"{side}/" for side in sides])
+    return f"{names} are sides of the data set, not classes"
+
+
+def directories_of(paths: pl.Series) -> pl.Series:
+    """Return the directory of each path; empty for one without."""
+    return paths.str.replace(r"/?[^/]*$", "")
 
 
 # Members of archives

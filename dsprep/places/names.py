@@ -7,11 +7,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, product
 from math import prod
+from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.sample import image_kind_of
-from dsprep.storage.files import DirectoryEntry, absent, entries, exists, find_files, is_dir
+from dsprep.storage.files import (
+    DirectoryEntry,
+    absent,
+    entries,
+    exists,
+    find_files,
+    full_path,
+    is_dir,
+)
 from dsprep.units import format_some
 
 # Names of splits, in lower case, and the split that each means.
@@ -21,10 +30,36 @@ SPLITS = {
     **dict.fromkeys(("test", "testing", "eval", "holdout"), "test"),
 }
 _WORD = re.compile(rf"(?:^|[-_.])({'|'.join(SPLITS)})(?=[-_.]|$)", re.IGNORECASE)
+_LETTER, _SMALL = r"[^\W\d_]", r"[^\W\d_A-Z]"
+_LONGEST_FIRST = sorted(SPLITS, key=len, reverse=True)
+_LOWER, _TITLE, _UPPER = (
+    "|".join(map(form, _LONGEST_FIRST)) for form in (str.lower, str.title, str.upper)
+)
+# A word for a side in the name of a directory: `bbox_train`, `train2017`, `trainA`, `carsTest`.
+_BOUNDED = re.compile(
+    rf"(?<!{_LETTER})(?:(?:{_LOWER}|{_TITLE})(?!{_SMALL})|(?:{_UPPER})(?!{_LETTER}))"
+    rf"|(?<=[a-z])(?:{_TITLE})(?!{_SMALL})"
+)
+# Directories beside sides that hold what belongs to their images: `trainannot`, `val_masks`, `gt`.
+_COMPANION = re.compile(
+    rf"(?:(?:{_LOWER})[\W\d_]*)?"
+    r"(?:annot|annots|annotations?|masks?|labels?|labelids|instanceids|trimaps?|seg|segmentations?"
+    r"|segmentationclass|segmentationobject|gt|ground[\W_]?truth)"
+    rf"(?:[\W\d_]*(?:{_LOWER}))?[\W\d_]*"
+)
 # tfds: NAME-SPLIT.tfrecord-00000-of-00001; Hugging Face: data/SPLIT-00000-of-00001.parquet
 _STATED = re.compile(
     r"(?:.*-)?(?P<tfds>[^-.]+)\.(?:tfrecord|array_record|riegeli)-\d+-of-\d+"
     r"|data/(?P<hub>\w+(?:\.\w+)*)-\d+-of-\d+\S*\.parquet"
+)
+# Names of directories for files of any content, in lower case.
+FILE_WORDS = frozenset(
+    (
+        *("image", "images", "img", "imgs", "picture", "pictures", "pic", "pics"),
+        *("photo", "photos", "jpegimages", "pngimages", "frames"),
+        *("jpg", "jpgs", "jpeg", "jpegs", "png", "pngs", "bmp", "tif", "tiff", "gif", "webp"),
+        *("data", "dataset", "files"),
+    )
 )
 _NUMBERS = re.compile(r"\d(?:.*\d)?")
 _PEEKED = 64  # names that show what a directory holds
@@ -97,23 +132,107 @@ def _canonical(split: str) -> str:
     return SPLITS.get(split.lower(), split)
 
 
-def undated(split: str) -> str:
-    """Return the usual name of a split that may end in a year, as ``train2017`` of COCO does."""
-    bare = split.rstrip("0123456789_-")
-    return _canonical(bare if bare.lower() in SPLITS else split)
+class SideName(NamedTuple):
+    """What the name of a directory tells of a side."""
+
+    side: str  # the usual name of the side: `train`, `val` or `test`
+    rest: str  # what else the name says, in lower case: `2017`, `cars_`, `a`
+
+
+def side_name(name: str) -> SideName | None:
+    """Return the side that a name has as a word; None if it has none, or several."""
+    if usual := SPLITS.get(name.lower()):
+        return SideName(usual, "")
+    found = [*_BOUNDED.finditer(name)]
+    if len({SPLITS[each[0].lower()] for each in found}) != 1:
+        return None
+    word = found[-1]
+    rest = name[: word.start()] + name[word.end() :]
+    return SideName(SPLITS[word[0].lower()], rest.lower())
+
+
+def is_companion(name: str) -> bool:
+    """Return whether a directory is called like one of masks or annotations, maybe of a side."""
+    return _COMPANION.fullmatch(name.lower()) is not None
+
+
+def usual_side(split: str) -> str:
+    """Return the usual name of the side that a name tells, or the name itself."""
+    found = side_name(split)
+    return split if found is None else found.side
+
+
+def side_of_source(path: str) -> str:
+    """Return the side that the name of a source ends in, as written; empty if none.
+
+    It is the name of a directory, of a file, or a pattern of the names of shards:
+    ``ILSVRC2012_img_val.tar``, ``test-{000..146}.tar``.
+    """
+    name = os.path.basename(full_path(path).removesuffix("/manifest.json"))
+    stem = re.split(r"[.*?{[]|-[0-9]|-of-[0-9]", name)[0].rstrip("-_")
+    found = side_name(stem)
+    if found is None or len(found.rest) < 2:  # `val`, `testA`
+        return stem if found else ""
+    word = [*_BOUNDED.finditer(stem)][-1]
+    after = stem[word.end() :]
+    if after.strip("0123456789-_") and not is_word_for_files(stem):
+        return ""
+    year = re.match(r"\d{4}(?!\d)", after)
+    return word[0] + (year[0] if year else "")
+
+
+def common_side(names: Iterable[str]) -> str:
+    """Return the side that the names of all these sources end in; empty if it is not one."""
+    found = {side_of_source(name) for name in names}
+    return found.pop() if len(found) == 1 else ""
 
 
 def in_order(splits: Iterable[str]) -> tuple[str, ...]:
     """Sort names of splits: those for training, validation and test first, in this order."""
     order = list(dict.fromkeys(SPLITS.values()))
-    ranks = {split: [*order, _canonical(split)].index(_canonical(split)) for split in splits}
+    ranks = {split: [*order, usual_side(split)].index(usual_side(split)) for split in splits}
     return tuple(sorted(ranks, key=lambda split: (ranks[split], split)))
 
 
-def are_sides(splits: Iterable[str]) -> bool:
-    """Return whether all names are those of usual splits, of several, each called one name."""
-    known = [SPLITS.get(split.lower()) for split in splits]
-    return len(known) > 1 and None not in known and len(set(known)) == len(known)
+def are_sides(names: Iterable[str]) -> bool:
+    """Return whether directories that lie side by side are sides of one data set.
+
+    All have to be called like sides, of several, or like companions of these. What else the names
+    say has to be common to several sides (``cars_train`` and ``cars_test``), unless some names are
+    plain: ``test_tube`` and ``training_shoe`` are no sides.
+    """
+    known = [side_name(name) for name in names if not is_companion(name)]
+    sides = [each for each in known if each is not None]
+    if len(sides) < len(known) or len(set(sides)) < len(sides):
+        return False
+    by_rest: dict[str, set[str]] = {}
+    for side, rest in sides:
+        by_rest.setdefault(re.sub(r"[\W\d_]", "", rest), set()).add(side)
+    is_plain = len(by_rest.get("", ())) > 1
+    return bool(by_rest) and (is_plain or all(len(own) > 1 for own in by_rest.values()))
+
+
+def depth_of_sides(directories: Iterable[str]) -> int:
+    """Return at which depth, from 1, the paths of directories lead through sides; 0 if nowhere."""
+    first, *others = (path.split("/") for path in directories)
+    for depth, name in enumerate(first):
+        if side_name(name) is None and not is_companion(name):
+            continue  # which one path tells of most trees
+        if any(len(each) <= depth for each in others):
+            return 0
+        if are_sides({name, *(each[depth] for each in others)}):
+            return depth + 1
+    return 0
+
+
+def is_word_for_files(name: str) -> bool:
+    """Return whether a directory is called like the files in it, which says nothing of a class.
+
+    ``images``, ``JPEGImages``, ``image_2`` and ``train_images`` are; so is the name of a side.
+    """
+    found = side_name(name)
+    rest = re.sub(r"[\W\d_]", "", name.lower() if found is None else found.rest)
+    return rest in FILE_WORDS or (found is not None and not rest)
 
 
 def sides_of_files(files: Sequence[str], known: Mapping[str, str] = {}) -> tuple[str, ...]:
@@ -127,7 +246,7 @@ def sides_of_files(files: Sequence[str], known: Mapping[str, str] = {}) -> tuple
 def files_of_sides(directory: str) -> dict[str, str]:
     """Return the files of samples in directories that are called like splits, with these names."""
     found = list(islice(entries(directory), _PEEKED))
-    below = sorted(entry.path for entry in found if entry.name.lower() in SPLITS)
+    below = sorted(entry.path for entry in found if side_name(entry.name) is not None)
     if not are_sides(map(os.path.basename, below)) or not all(map(is_dir, below)):
         return {}
     files: dict[str, str] = {}

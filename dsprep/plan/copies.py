@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.dataset.copies import Copies
 from dsprep.errors import OptionError, SourceError
-from dsprep.places.names import SPLITS, undated
+from dsprep.places.names import SPLITS, side_of_source, usual_side
 from dsprep.sample import copy_expr
 from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
@@ -110,16 +109,15 @@ def _sides_of(catalog: Catalog, asked: Copies) -> tuple[pl.Expr, list[str]]:
         return pl.lit(True), []
     if not catalog.sides:
         name = os.path.basename(catalog.root.removesuffix("/manifest.json").rstrip("/"))
-        side = undated(re.split(r"[.*?{[]|-[0-9]", name)[0])  # of test-000000.tar, and of a pattern
-        if side in SPLITS.values() and side != _TRAIN:
+        if usual_side(side_of_source(catalog.root) or _TRAIN) != _TRAIN:
             raise SourceError(
                 f"{catalog.root}: is called {name}, and copies of images for validation or test "
                 "would spoil what these measure: give --any-side if it is a training set"
             )
         _require_no_split_in(catalog)
         return pl.lit(True), []
-    own = [number for number, name in enumerate(catalog.sides) if undated(name) == _TRAIN]
-    others = [name for name in catalog.sides if undated(name) != _TRAIN]
+    own = [number for number, name in enumerate(catalog.sides) if usual_side(name) == _TRAIN]
+    others = [name for name in catalog.sides if usual_side(name) != _TRAIN]
     if not own:
         raise SourceError(
             f"{catalog.root}: has the sides {format_some(catalog.sides)}, and none is for "

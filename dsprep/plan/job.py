@@ -21,8 +21,9 @@ from dsprep.images.transform import Transform
 from dsprep.moving import Frame
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
+from dsprep.places.names import common_side, side_of_source, usual_side
 from dsprep.plan.cut import ShardSize
-from dsprep.plan.destination import Destination
+from dsprep.plan.destination import DEFAULT_NAME, Destination, require_name
 from dsprep.plan.image_options import ImageOptions, TransformOptions
 from dsprep.plan.options import (
     AppendOptions,
@@ -40,6 +41,8 @@ from dsprep.sources.source import Source
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.catalog import Catalog
     from dsprep.workers.executor import Executor
 
@@ -154,6 +157,22 @@ class Job:
         parts = (side, self.name) if is_pattern else (self.name, side)
         return "-".join(filter(None, parts))
 
+    def named_after(self, catalog: Catalog) -> Job:
+        """Return the job whose shards are called like the one side that all samples are of.
+
+        So no image for validation or test is in a shard that is called ``train``. What chooses the
+        samples tells first, then the directory that all lie in, then the source.
+        """
+        is_free = not (self.destination.single or self.layout.is_tree or self.size.by_file)
+        if "--name" in self.given or not is_free or catalog.sides or self.first_shard:
+            return self
+        source = self.source
+        chosen = filter(None, (source.labels, source.list_file, *source.annotations))
+        side = common_side(chosen) or _side_above(catalog.table["path"])
+        side = side or common_side((source.root, *source.others))
+        is_other = side and usual_side(side) != DEFAULT_NAME
+        return replace(self, name=require_name(side)) if is_other else self
+
     def pipeline(self, catalog: Catalog) -> Pipeline:
         reader = catalog.reader
         if self.raw and reader.reading is not None:
@@ -172,6 +191,16 @@ class Job:
             self.copies,
             catalog.overridden,
         )
+
+
+def _side_above(paths: pl.Series) -> str:
+    """Return the directory called like a side that all paths lead through; empty if none."""
+    above = ""
+    for name in paths[0].split("/")[:-1]:
+        above += f"{name}/"
+        if side_of_source(name) == name:
+            return name if paths.str.starts_with(above).all() else ""
+    return ""
 
 
 def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format:

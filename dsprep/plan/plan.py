@@ -152,6 +152,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if job.divide is not None:
         catalog, notes = job.divide(catalog, pool)
         job = replace(job, notes=(*job.notes, *notes))
+    job = job.named_after(catalog)
     if job.augmented is not None:
         kept = job.images.kept(catalog.settled.schema)
         catalog, notes = with_copies(catalog, job.augmented, kept)

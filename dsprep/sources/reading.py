@@ -39,7 +39,7 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
     except UnknownClass as unknown:
         raise SourceError(f"{unknown} in {source.classes}: {_class_advice(source)}") from None
     if source.sides_from is not None:  # whatever sides its kind has
-        from dsprep.sources.pictures.tree import sides_of
+        from dsprep.places.files import sides_of
 
         paths = catalog.table["path"]
         catalog = catalog.with_sides(*sides_of(paths, source.sides_from, source.root)[1:])

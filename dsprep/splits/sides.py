@@ -22,7 +22,7 @@ from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.lists.stats import hash_unit
 from dsprep.options import require_effect
 from dsprep.places.files import read_beside
-from dsprep.places.names import in_order, undated
+from dsprep.places.names import in_order, usual_side
 from dsprep.sample import key_expr
 from dsprep.sources.labels.classes import matches_in
 from dsprep.sources.source import Source
@@ -96,8 +96,8 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
         numbers = official.replace_strict(there, range(len(there)), return_dtype=pl.Int64)
         notes = [f"the sides are those of {name}; --ratio divides those again that it names"]
         return Sides(numbers, there, None, f"as {name} has them", notes=notes)
-    wanted = {undated(side) for side in options.ratios}
-    again = [side for side in there if undated(side) in wanted]
+    wanted = {usual_side(side) for side in options.ratios}
+    again = [side for side in there if usual_side(side) in wanted]
     kept = tuple(side for side in there if side not in again)
     if not again:
         raise OptionError(

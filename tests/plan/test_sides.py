@@ -180,7 +180,11 @@ def test_sides_from_goes_with_a_list_and_with_shards(folder: Path, tmp_path: Pat
         folder, tmp_path / "a", to="webdataset", labels=tmp_path / "all.csv", sides_from=1
     )
     assert report.sides == {"train": 20, "valid": 6, "test": 3}
-    dsprep.pack(folder, tmp_path / "all.tar", kind="images")
+    with pytest.raises(OptionError, match="is one file, and .* has the sides train, valid, test"):
+        dsprep.pack(folder, tmp_path / "all.tar", kind="images")
+    lines = [f"{number}\t0\t{path}\n" for number, path in enumerate(paths)]
+    (tmp_path / "all.lst").write_text("".join(lines))
+    dsprep.pack(folder, tmp_path / "all.tar", list_file=tmp_path / "all.lst")
     report = dsprep.convert(tmp_path / "all.tar", tmp_path / "b", to="tfrecord", sides_from=1)
     assert report.sides == {"train": 20, "valid": 6, "test": 3}
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding, count_skipped, notes_of
+from dsprep.sources.labels.classes import named_by_directories
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 
@@ -83,10 +88,9 @@ def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
     [
         (("ant", "train/bee", "valid/ant"), "dsprep pack {root}/train, or {root}/valid"),
         (("Train", "train", "TEST"), "give --sides-from 1; to read one split"),
-        (("train",), "dsprep pack {root}/train"),
-        (("a/holdout/x", "a/dev/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
-        (("ant/train", "ant/test", "bee/train"), "or list it with --list"),
-        (("images/cat", "images/dog"), "name {root}/images as the source"),
+        (("a/holdout/x", "a/dev/x", "b/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
+        (("ant/train", "ant/test", "bee/train", "bee/x"), "or list it with --list"),
+        (("images/cat", "depth/cat", "x/cat"), "name {root}/images as the source"),
         (("JPEGImages", "masks"), "dsprep pack {root}/JPEGImages --masks {root}/masks"),
         (("images", "depth"), "--pair 'mask.png=depth/*.png'"),
     ],
@@ -103,10 +107,25 @@ def test_sides_and_kinds_of_files_are_said(
     ("directories", "sides", "classes"),
     [
         (("train/ant", "train/bee", "valid/ant"), ("train", "valid"), ("ant", "bee")),
-        (("TEST/birds/owl", "Train/birds/owl"), ("Train", "TEST"), ("birds/owl",)),
+        (("TEST/birds/owl", "Train/birds/owl"), ("Train", "TEST"), ("owl",)),
         (("test", "train", "val"), ("train", "val", "test"), None),
         (("train/ant", "training/ant"), (), ("train/ant", "training/ant")),
         (("train/ant", "extra/ant"), (), ("extra/ant", "train/ant")),
+        (("images/train/ant", "images/val/bee"), ("train", "val"), ("ant", "bee")),
+        (
+            ("nut/train/good", "nut/test/bad", "pin/test/good"),
+            ("train", "test"),
+            ("nut/bad", "nut/good", "pin/good"),
+        ),
+        (
+            ("train/animal/cat", "train/plant/ivy", "val/animal/cat"),
+            ("train", "val"),
+            ("animal/cat", "plant/ivy"),
+        ),
+        (("train/train_images/cat", "val/val_images/cat"), ("train", "val"), ("cat",)),
+        (("bbox_train/a/x", "bbox_val/a/y"), ("bbox_train", "bbox_val"), ("x", "y")),
+        (("trainA", "trainB", "testA", "testB"), ("trainA", "trainB", "testA", "testB"), None),
+        (("train/train/x", "test/train/x", "test/y/z"), ("train", "test"), ("train/x", "y/z")),
     ],
 )
 def test_directories_that_are_called_like_sides_are_sides(
@@ -121,7 +140,88 @@ def test_directories_that_are_called_like_sides_are_sides(
     if sides:
         assert "are sides of the data set, not classes" in findings[0].detail
     catalog, _ = read_source(make_source(str(root), kind="images"))
-    assert (catalog.sides, catalog.classes) == ((), tuple(sorted(directories)))
+    assert catalog.sides == sides
+
+
+def test_images_beside_sides_that_are_called_like_masks_are_refused(tmp_path: Path) -> None:
+    root = fill(tmp_path, "train", "trainannot", "val", "valannot")
+    for mask in root.glob("*annot/1.jpg"):
+        mask.unlink()
+        Image.new("L", (4, 4)).save(mask.with_suffix(".png"))
+    with pytest.raises(SourceError) as refused:
+        read_source(make_source(str(root)))
+    assert f"such as {root}/train --masks {root}/trainannot; or" in str(refused.value)
+    assert len(read_source(make_source(str(root / "train"), masks=f"{root}/trainannot"))[0]) == 1
+    catalog, _ = read_source(make_source(str(root), kind="images"))
+    assert catalog.sides == ("train", "val", "trainannot", "valannot")
+
+
+# Directories that say nothing of classes
+
+
+@pytest.mark.parametrize(
+    ("directories", "classes"),
+    [
+        (("images",), None),
+        (("photos/JPEGImages",), None),
+        (("train/images", "valid/images"), None),
+        (("train_images",), None),
+        (("image_2",), None),
+        (("train",), None),
+        (("cat",), ("cat",)),
+        (("images/cat",), ("cat",)),
+        (("2750/Forest", "2750/River"), ("Forest", "River")),
+        (("images/birds", "images/birds/owl"), ("birds", "birds/owl")),
+        (("images", "imgs"), ("images", "imgs")),
+    ],
+)
+def test_directories_of_files_are_no_classes(
+    tmp_path: Path, directories: tuple[str, ...], classes: tuple[str, ...] | None
+) -> None:
+    root = fill(tmp_path / "d", *directories)
+    catalog, findings = read_source(make_source(str(root)))
+    assert catalog.classes == classes
+    said = [note for note in notes_of(findings) if "is no class but a directory of all" in note]
+    assert len(said) == (classes is None)
+    whole, _ = read_source(make_source(str(root), kind="images"))
+    assert whole.classes is not None
+
+
+_PARTS = st.sampled_from(["a", "b", "images", "train", "val"])
+
+
+@given(st.lists(st.lists(_PARTS, min_size=1).map("/".join), min_size=1))
+def test_no_two_classes_become_one(directories: list[str]) -> None:
+    named = named_by_directories(directories)
+    if named.of_files:
+        assert len(set(directories)) == 1
+        return
+    assert named.classes.keys() == set(directories)
+    assert len(set(named.classes.values())) == len(named.classes)
+    for path, name in named.classes.items():
+        assert name != ""
+        assert path == os.path.join(named.dropped, name)
+    for names in (set(directories), set(named.classes.values())):
+        found = named_by_directories(directories, given=names).classes
+        assert set(found.values()) == names
+
+
+def test_the_names_of_a_list_of_classes_win(tmp_path: Path) -> None:
+    root = fill(tmp_path / "photos", "images/ant", "images/bee")
+    names = tmp_path / "names.txt"
+    for listed in (("bee", "ant"), ("images/ant", "images/bee"), ("old/ant", "old/bee")):
+        names.write_text("".join(f"{name}\n" for name in listed))
+        catalog, _ = read_source(make_source(str(root), classes=str(names)))
+        assert catalog.classes == listed
+        called = dict(catalog.table.select("path", "cls").rows())
+        assert listed[called["images/ant/1.jpg"]].endswith("ant")
+    names.write_text("images\n")
+    fill(tmp_path / "one", "images")
+    assert read_source(make_source(str(tmp_path / "one"), classes=str(names)))[0].classes
+    names.write_text("dev\ntest\n")
+    fill(tmp_path / "two", "dev", "test")
+    catalog, _ = read_source(make_source(str(tmp_path / "two"), classes=str(names)))
+    assert (catalog.sides, catalog.classes) == ((), ("dev", "test"))
 
 
 def test_sides_of_which_one_has_classes_are_refused(tmp_path: Path) -> None:

@@ -6,9 +6,23 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.places.names import expand, located, pattern_of, require_one_split, split_of
+from dsprep.places.names import (
+    SPLITS,
+    SideName,
+    are_sides,
+    expand,
+    located,
+    pattern_of,
+    require_one_split,
+    side_name,
+    side_of_source,
+    split_of,
+    usual_side,
+)
 
 
 def touch(root: Path, *names: str) -> None:
@@ -36,6 +50,82 @@ def touch(root: Path, *names: str) -> None:
 def test_names_tell_the_side(path: str, side: str, pattern: str | None) -> None:
     assert split_of(path) == side
     assert pattern is None or pattern_of([path]) == pattern
+
+
+SIDES = {
+    "train": "train",
+    "Training": "train",
+    "VALIDATION": "val",
+    "bbox_train": "train",
+    "train2017": "train",
+    "cars_test": "test",
+    "WIDER_val": "val",
+    "trainA": "train",
+    "imagesTest": "test",
+    "train_station": "train",  # its neighbors decide
+}
+
+
+def test_a_side_is_a_word_of_a_name() -> None:
+    for name, side in SIDES.items():
+        assert (found := side_name(name)) is not None
+        assert found.side == side
+    for name in ("valley", "VALLEY", "tested", "contest", "trainval", "train_val", "", "cat"):
+        assert side_name(name) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "are"),
+    [
+        ("train val trainannot valannot masks", True),
+        ("cars_train cars_test", True),
+        ("train2017 val2017 test2017", True),
+        ("trainA trainB testA testB", True),
+        ("train train_extra val", True),
+        ("train_station valley", False),
+        ("test_tube training_shoe", False),
+        ("train train_station", False),
+        ("Train train TEST", False),
+        ("train training val", False),
+        ("train extra test", False),
+        ("masks labels", False),
+    ],
+)
+def test_sides_lie_side_by_side(names: str, are: bool) -> None:
+    assert are_sides(names.split()) is are
+
+
+@pytest.mark.parametrize(
+    ("source", "side"),
+    [
+        ("x/val/", "val"),
+        ("x/ILSVRC2012_img_val.tar", "val"),
+        ("test-{000000..000146}.tar", "test"),
+        ("flowers_val_00000-of-00003.tfrecord", "val"),
+        ("s3://bucket/val2017", "val2017"),
+        ("testA", "testA"),
+        ("val_images", "val"),
+        ("shards-of-val/manifest.json", "val"),
+        ("instances_val2017.json", "val2017"),
+        ("test_photos_of_cats", ""),
+        ("train_val", ""),
+        ("/", ""),
+    ],
+)
+def test_the_name_of_a_source_ends_in_a_side(source: str, side: str) -> None:
+    assert side_of_source(source) == side
+
+
+@given(st.text(), st.sampled_from(sorted(SPLITS)))
+def test_any_name_has_a_side_or_none(text: str, word: str) -> None:
+    assert side_name(word) == side_name(word.upper()) == SideName(SPLITS[word], "")
+    for name in (text, f"{text}_{word}", f"{word}{text}"):
+        found = side_name(name)
+        assert found is None or found.side in SPLITS.values()
+        assert usual_side(name) in (*SPLITS.values(), name)
+        assert not are_sides([name])
+    digits = f"{word}2017"
+    assert side_name(digits) == SideName(SPLITS[word], "2017")
 
 
 def test_several_patterns_are_one_with_braces() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import dsprep
 from tests.images import jpeg
+from tests.sources.boxes import ROW, box, coco, voc, voc_object, write
 
 
 @pytest.fixture
@@ -65,3 +66,83 @@ def test_a_list_of_boxes_chooses_from_the_annotations(folder: Path, tmp_path: Pa
         assert item["box"] == [1, 2, 11, 14]
     assert not any("label" in name for name in members)
     assert (out / "objects.classes.txt").read_text() == "cat\n"
+
+
+_XML = voc(voc_object("cat", (1, 2, 3, 4)))
+_NAMED = "path,label\n" + "".join(f"{side}/{side}.jpg,x\n" for side in ("train", "val"))
+LAYOUTS: dict[str, dict[str, str | None]] = {
+    "VOC of Roboflow": {"val/val.jpg": None, "val/val.xml": _XML}
+    | {"train/train.jpg": None, "train/train.xml": _XML},
+    "YOLO": {f"images/{side}/{side}.jpg": None for side in ("train", "val")}
+    | {f"labels/{side}/{side}.txt": ROW for side in ("train", "val")},
+    "YOLO of Roboflow": {f"{side}/images/{side}.jpg": None for side in ("train", "val")}
+    | {f"{side}/labels/{side}.txt": ROW for side in ("train", "val")},
+    "YOLO with names": {"data.yaml": "names: [cat]\n"}
+    | {f"images/{side}/{side}.jpg": None for side in ("train", "val")}
+    | {f"labels/{side}/{side}.txt": ROW for side in ("train", "val")},
+    "COCO in one file": {
+        "instances.json": coco(["train/train.jpg", "val/val.jpg"], [box(1, 1)]),
+        "train/train.jpg": None,
+        "val/val.jpg": None,
+    },
+    "classes": {"train/cat/train.jpg": None, "val/cat/val.jpg": None},
+    "images": {"images/train/train.jpg": None, "images/val/val.jpg": None},
+    "one side": {"val/cat/val.jpg": None},
+    "parts": {f"{side}/{side}.{end}": "1" if end == "txt" else None
+              for side in ("train", "val") for end in ("jpg", "txt")},
+    "labels": {"l.csv": _NAMED, "train/train.jpg": None, "val/val.jpg": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", LAYOUTS)
+def test_an_image_for_validation_is_never_in_a_shard_for_training(
+    form: str, tmp_path: Path
+) -> None:
+    root = write(tmp_path / "data", LAYOUTS[form])
+    options: dict[str, object] = {"parts": form == "parts"}
+    if form == "labels":
+        options["labels"] = root / "l.csv"
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1, **options)  # type: ignore[arg-type]
+    assert {shard.name for shard in report.shards} >= {"val-000000.tar"}
+    for shard in (tmp_path / "out").glob("*.tar"):
+        with tarfile.open(shard) as tar:
+            for name in tar.getnames():
+                assert Path(name).name.startswith(shard.name.split("-")[0])
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "name"),
+    [
+        ("val", {}, "val-000000.tar"),
+        ("val", {"name": "mine"}, "mine-000000.tar"),
+        ("val", {"name": "train"}, "train-000000.tar"),
+        ("train", {}, "train-000000.tar"),
+        ("cars_test", {}, "test-000000.tar"),
+        ("photos", {"list_file": "val.lst"}, "val-000000.tar"),
+        ("photos", {}, "train-000000.tar"),
+    ],
+)
+def test_the_name_of_the_source_is_that_of_its_shards(
+    tmp_path: Path, source: str, options: dict[str, str], name: str
+) -> None:
+    root = write(tmp_path / source, {"cat/1.jpg": None})
+    if "list_file" in options:
+        (tmp_path / "val.lst").write_text("0\t0\tcat/1.jpg\n")
+        options = {"list_file": str(tmp_path / "val.lst")}
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1, **options)
+    assert [shard.name for shard in report.shards] == [name]
+    again = dsprep.shard(tmp_path / "out", tmp_path / "again", samples_per_shard=1, workers=1)
+    assert len(again.shards) == 1
+
+
+def test_append_knows_the_classes_of_an_older_data_set(tmp_path: Path) -> None:
+    root = write(tmp_path / "data", {"images/ant/1.jpg": None, "images/bee/2.jpg": None})
+    dsprep.pack(root, tmp_path / "out", to="webdataset", kind="images", workers=1)
+    assert (tmp_path / "out" / "classes.txt").read_text() == "images/ant\nimages/bee\n"
+    for name in ("images/bee/3.jpg", "bee/4.jpg"):
+        more = write(
+            tmp_path / name.replace("/", "-"), {name: None, name.replace("bee", "ant"): None}
+        )
+        dsprep.append(more, tmp_path / "out", workers=1)
+    assert dsprep.verify(tmp_path / "out").samples == 6
+    assert (tmp_path / "out" / "classes.txt").read_text() == "images/ant\nimages/bee\n"

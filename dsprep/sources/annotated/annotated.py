@@ -220,7 +220,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     import polars as pl
 
     from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
-    from dsprep.places.files import FILES
+    from dsprep.places.files import FILES, with_sides_of_directories
     from dsprep.sources.pictures.readers import FileReader
 
     table = files.table.sort("path")
@@ -295,6 +295,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             boxes_alone=told.boxes_alone,
         ),
     )
+    if not sides and source.sides_from is None:
+        catalog, notes = with_sides_of_directories(catalog)
+        findings += notes
     return catalog, sorted(findings, key=lambda found: found.path)
 
 

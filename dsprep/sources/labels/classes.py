@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import chain
-from typing import Any
+from itertools import chain, takewhile
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -15,7 +16,8 @@ from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
-from dsprep.places.names import SPLITS
+from dsprep.places.files import depth_of_sides_in, directories_of
+from dsprep.places.names import SPLITS, is_word_for_files
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some
@@ -80,30 +82,126 @@ def among(classes: Sequence[object], owner: str | None) -> str:
     return f"the {len(classes)} classes{of}"
 
 
+def depth_unless_classes(paths: pl.Series, known: Known, root: str, given: bool = False) -> int:
+    """Return the depth of the directories that are sides; 0 if none are, or if all are classes."""
+    depth = depth_of_sides_in(paths, root, given)
+    is_known = depth and known.classes and {*directories_of(paths).unique()} <= {*known.classes}
+    return 0 if is_known else depth
+
+
+class DirectoryClasses(NamedTuple):
+    """What directories say of the classes of the images in them."""
+
+    classes: dict[str, str]  # the class by directory; empty if the directories say nothing
+    dropped: str = ""  # the leading directories that the first class name lacks
+    of_files: str = ""  # the directory that holds all images and is called like files, not a class
+
+
+def named_by_directories(
+    directories: Iterable[str], depth: int = 0, given: AbstractSet[str] = frozenset()
+) -> DirectoryClasses:
+    """Return the classes that directories mean, none of which is the root.
+
+    Leading directories that are common to all images are dropped, and never the last one: so no two
+    classes become one. Those of one side alone are dropped if they are called like files
+    (``train/train_images/cat`` and ``val/val_images/cat``). The sides lie at a depth, from 1; 0 if
+    there are none. Names that are ``given`` win.
+    """
+    below = {path: without_side(path, depth) for path in sorted(directories)}
+    if given and given >= set(below.values()):
+        return DirectoryClasses(below)
+    by_side: dict[str, list[str]] = {}
+    for path in below:
+        by_side.setdefault(path.split("/")[depth - 1] if depth else "", []).append(path)
+    short: dict[str, str] = {}
+    for own in by_side.values():
+        leading = common_parent([below[path] for path in own]).split("/")
+        count = len([*takewhile(is_word_for_files, leading)])
+        short |= {path: "/".join(below[path].split("/")[count:]) for path in own}
+    if any(is_word_for_files(name.split("/")[0]) for name in short.values() if "/" in name):
+        short = below  # some lie beside others
+    common = common_parent(short.values())
+    short = {path: name.removeprefix(f"{common}/") for path, name in short.items()}
+    path, name = next(iter(short.items()))
+    dropped = below[path].removesuffix(name).rstrip("/")
+    names = {*short.values()}
+    if given:
+        whole = {name.removeprefix(f"{common_parent(given)}/"): name for name in given}
+        if not given >= names and names <= whole.keys():
+            short = {path: whole[name] for path, name in short.items()}
+        return DirectoryClasses(short, dropped)
+    if len(short) == len(by_side) and all(map(is_word_for_files, names)):
+        return DirectoryClasses({}, dropped, below[path])
+    return DirectoryClasses(short, dropped)
+
+
+def without_side(directory: str, depth: int) -> str:
+    """Return the path of a directory without the side at a depth, from 1; 0 if there is none."""
+    parts = directory.split("/")
+    return "/".join(parts[: depth - 1] + parts[depth:]) if depth else directory
+
+
+def common_parent(paths: Iterable[str]) -> str:
+    """Return the directory that all paths lie in, without the last part of any."""
+    parents = [path.split("/")[:-1] for path in paths]
+    same = takewhile(lambda parts: len(set(parts)) == 1, zip(*parents, strict=False))
+    return "/".join(parts[0] for parts in same)
+
+
 def classes_of_directories(
-    paths: pl.Series, root: str, known: Known, top: str = "", unread: str = ""
+    paths: pl.Series,
+    root: str,
+    known: Known,
+    *,
+    top: str = "",
+    unread: str = "",
+    depth: int = 0,
+    whole: bool = False,
 ) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
-    """Number the directories that images lie in, below ``top`` in the root, with notes on them."""
+    """Number the classes of the directories that images lie in, with notes on them.
+
+    Args:
+        paths: The paths of the images.
+        root: The source, for messages.
+        known: What is known of the classes.
+        top: The directory in the root that the paths start from.
+        unread: A table that is not read, for the notes.
+        depth: The depth of the sides in the paths, from 1; 0 if there are none.
+        whole: Whether class names keep all directories, as they are.
+    """
     classes = known.classes
-    directories = paths.str.replace(r"/?[^/]*$", "")
-    in_root = paths.filter(directories == "")
-    if len(in_root) == len(paths):
+    directories = directories_of(paths)
+    every = directories.unique().to_list()
+    bare = [path for path in every if not without_side(path, depth)]
+    if len(bare) == len(every):
         if classes is not None:
             raise SourceError(
                 f"{root}: its images lie in no directory and so have no class, "
                 f"but a list of {len(classes)} classes was given"
             )
         return None, None, []
-    if not in_root.is_empty():
+    if bare:
+        in_root = paths.filter(directories.is_in(bare))
         raise SourceError(
             f"{root}: {len(in_root)} of {len(paths)} images lie in no directory and so have no "
             f"class, {in_root[0]!r} among them: move them into the directory of their "
             "class or out of the folder, or give the labels in a list"
         )
-    classes = number_classes(directories.unique(), known, root)
-    notes = [*notes_on_directories(classes, os.path.join(root, top), unread)]
+    if whole:
+        named = DirectoryClasses({path: without_side(path, depth) for path in every})
+    else:
+        named = named_by_directories(every, depth, frozenset(classes or ()))
+    if named.of_files:
+        said = f"{named.of_files}/ is no class but a directory of all images, which have no labels"
+        return None, None, [Finding("note", "", f"{said}; --from images takes it for a class")]
+    names = sorted(set(named.classes.values()))
+    classes = number_classes(names, known, root)
+    notes = [*notes_on_directories(names, os.path.join(root, top, named.dropped), unread)]
     notes += notes_on_order(known, classes)
-    return numbered(directories, classes), classes, notes
+    numbers = numbers_of(classes)
+    of_each = [numbers[named.classes[path]] for path in every]
+    column = directories.replace_strict(every, of_each, return_dtype=pl.Int64)
+    return column.alias("cls"), classes, notes
 
 
 def matches_in(texts: pl.Series, regex: str, option: str) -> pl.Series:

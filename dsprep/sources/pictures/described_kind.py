@@ -61,12 +61,10 @@ class DescribedKind(SourceKind):
             self._metadata = metadata_below(place)  # the folder has been edited
         if not self._metadata:
             return None
-        from dsprep.sources.pictures.tree import in_sides, sides_of
+        from dsprep.places.files import with_sides_of_directories
 
         classes = source.class_names()
         catalog, findings = read_described(
             source.root, self._metadata, classes=classes, run_all=run_all
         )
-        if in_sides(paths := catalog.table["path"]):
-            catalog = catalog.with_sides(*sides_of(paths, 1, source.root)[1:])
-        return catalog, findings
+        return with_sides_of_directories(catalog)[0], findings

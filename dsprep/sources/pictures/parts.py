@@ -21,13 +21,12 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.numbering import Known
 from dsprep.places.archive import is_archive, open_archive
-from dsprep.places.files import Files, files_of, list_files
+from dsprep.places.files import Files, files_of, list_files, with_sides_of_directories
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
-from dsprep.sources.labels.classes import classes_of_directories
+from dsprep.sources.labels.classes import classes_of_directories, depth_unless_classes
 from dsprep.sources.pictures.readers import ArchivedParts, PartFiles, PartReader, stem_of
-from dsprep.sources.pictures.tree import sides_of
 from dsprep.storage.files import is_dir
 from dsprep.units import extension_in, format_some
 
@@ -87,7 +86,7 @@ def _read_stems(
     root: str, files: Files, known: Known, sides_from: int | None, by_directory: bool = True
 ) -> Found:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
-    findings, classes = list[Finding](), known.classes
+    findings, classes, depth = list[Finding](), known.classes, 0
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
     named = files.table.lazy().with_columns(suffix).collect(engine="streaming")
     unused = dict.fromkeys(
@@ -122,10 +121,8 @@ def _read_stems(
         # Images have the classes of their directories, as in a folder of images.
         has_image = samples["images"] > 0
         imaged = samples.filter(has_image if has_image.any() else ~has_image)
-        below = imaged["path"]
-        if sides_from is not None:
-            below, *_ = sides_of(below, sides_from, root)
-        numbers, classes, notes = classes_of_directories(below, root, known)
+        depth = sides_from or depth_unless_classes(imaged["path"], known, root)
+        numbers, classes, notes = classes_of_directories(imaged["path"], root, known, depth=depth)
         findings += notes
         if numbers is not None:
             own = imaged.select("directory", numbers).unique("directory")
@@ -155,7 +152,11 @@ def _read_stems(
         reader = ArchivedParts(files.archive.reader, tuple(names), starts, *arrays)
         table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
     there = [name for name in _COLUMNS if name in table.columns]
-    return Catalog(table.select(there), root, classes, reader), findings
+    catalog = Catalog(table.select(there), root, classes, reader)
+    if depth and sides_from is None:
+        catalog, notes = with_sides_of_directories(catalog)
+        findings += notes
+    return catalog, findings
 
 
 def _require_together(parts: pl.DataFrame, root: str) -> None:

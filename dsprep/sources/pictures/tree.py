@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from dsprep.catalog import Catalog, Found
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
 from dsprep.numbering import Known
-from dsprep.places.files import Files, list_files, read_beside
-from dsprep.places.names import SPLITS, are_sides, in_order
+from dsprep.places.files import (
+    Files,
+    list_files,
+    read_beside,
+    said_of_sides,
+    sides_of,
+    with_sides_of_directories,
+)
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.labels.classes import (
     classes_in_names,
     classes_of_directories,
+    depth_unless_classes,
     hint_in_names,
     labels_from_numbers,
 )
@@ -49,7 +56,11 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     archive = files.archive if files else None
     if source.labels:
         data = read_beside(source.root, source.labels, archive)
-        return read_table(source, data, files, known, run_all)
+        catalog, findings = read_table(source, data, files, known, run_all)
+        if source.sides_from is not None or (files is not None and files.samples is not None):
+            return catalog, findings
+        catalog, notes = with_sides_of_directories(catalog)
+        return catalog, [*findings, *notes]
     if source.list_file:
         texts = {
             path: decode_text(read_beside(source.root, path, archive), path)
@@ -69,10 +80,9 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
     tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
     only = os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
     below, sides, findings = table["path"], tuple[str, ...](), list(files.findings)
-    depth = source.sides_from
-    if source.kind is None and depth is None and in_sides(below):
-        depth = 1
-    if depth is not None:
+    is_named = source.kind is not None
+    depth = source.sides_from or depth_unless_classes(below, known, root, is_named)
+    if depth:
         below, sides, column = sides_of(table["path"], depth, root)
         table = table.with_columns(column)
         lacks = ~below.str.contains("/", literal=True)
@@ -81,13 +91,10 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
             raise SourceError(
                 f"{root}: has the sides {format_some(sides)}, and some images lie in a directory "
                 f"of their class, but not {bare!r}: name the sides one by one, such as "
-                f"{os.path.join(root, top, sides[0])}; or give --from images to take all "
-                "directories for classes"
+                f"{os.path.join(root, top, *table['path'][0].split('/')[:depth])}"
             )
     if source.sides_from is None and sides:
-        names = format_some([f"{side}/" for side in sides])
-        detail = f"{names} are sides of the data set, not classes"
-        detail += "; --from images makes them a part of the names of classes"
+        detail = said_of_sides(sides)
         detail += f"; {only} is not read: give --labels {only}" if only else ""
         findings.append(Finding("note", "", detail))
     if source.label_regex is not None:
@@ -96,43 +103,14 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
             below, root, known, source.label_regex, label_type
         )
     else:
-        numbers, classes, notes = classes_of_directories(below, root, known, top, only)
+        numbers, classes, notes = classes_of_directories(
+            *(table["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
+        )
     if numbers is None and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
     return catalog, [*findings, *notes]
-
-
-def in_sides(paths: pl.Series) -> bool:
-    """Return whether all paths begin with a directory that is called like a side, of several."""
-    if paths[0].partition("/")[0].lower() not in SPLITS:  # which one path tells of most trees
-        return False
-    first = paths.str.extract(r"^([^/]+)/").unique()
-    return not first.null_count() and are_sides(first)
-
-
-def sides_of(
-    paths: pl.Series, depth: int, root: str
-) -> tuple[pl.Series, tuple[str, ...], pl.Series]:
-    """Take the directory at a depth, from 1, for the side of each sample.
-
-    Returns the paths without it, the names of the sides, and their numbers as a column.
-    """
-    parts = paths.str.split("/")
-    short = paths.filter(parts.list.len() <= depth)
-    if not short.is_empty():
-        raise OptionError(
-            f"--sides-from {depth}: {root} has samples in fewer directories, such as {short[0]!r}"
-        )
-    named = parts.list.get(depth - 1)
-    sides = in_order(named.unique())
-    if odd := [side for side in sides if not side.isprintable() or side.startswith(".")]:
-        raise OptionError(f"--sides-from {depth}: {odd[0]!r} cannot begin the name of a shard")
-    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(depth))
-    below = parts.to_frame("at").select(rest.list.join("/")).to_series()
-    numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)
-    return below, sides, numbers.alias("side")
 
 
 def _what_else(files: Files, extensions: frozenset[str]) -> str:
