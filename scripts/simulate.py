@@ -100,7 +100,7 @@ def _folder(count: int) -> Callable[..., object]:
     from dsprep.catalog import Catalog
     from dsprep.schema import Choice
     from dsprep.sources.infer import with_schema
-    from dsprep.sources.pictures.readers import FileReader
+    from dsprep.sources.readers import FileReader
 
     def rows(start: int) -> pl.DataFrame:
         number = pl.int_range(start, min(start + _CHUNK, count), eager=True)

@@ -12,7 +12,7 @@ from dsprep.images.pixels import RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Sample
 from dsprep.schema import Choice, observe, settle
 from dsprep.sources.look import may_have_pixels, raw_field
-from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
+from dsprep.sources.raw_pixels import RawPixels, raw_pixels
 from dsprep.sources.reading import read_source
 from dsprep.sources.shards.shardset import ShardSet
 from dsprep.sources.source import make_source

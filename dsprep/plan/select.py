@@ -22,8 +22,8 @@ from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.printable import json_values
 from dsprep.sample import key_expr
+from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.table import PATH_COLUMNS
-from dsprep.sources.tables.cells import parse_cells
 from dsprep.text import read_data
 from dsprep.units import quoted_names
 

@@ -40,7 +40,7 @@ from dsprep.rows import Pixels
 from dsprep.schema import TYPES, Field, Reading, Schema, Settled, Table
 from dsprep.sources.annotation_kinds import all_annotation_kinds
 from dsprep.sources.kinds import Kind
-from dsprep.sources.pictures.pixel_reader import RawPixels
+from dsprep.sources.raw_pixels import RawPixels
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
 from dsprep.storage.stored import Facts

@@ -31,7 +31,7 @@ from dsprep.sample import Sample
 from dsprep.schema import Field, Observed, Reading, Schema, idle_names, observe, select
 from dsprep.sources.look import settle_samples, with_sizes
 from dsprep.sources.options import FieldOptions, SelectionOptions
-from dsprep.sources.pictures.pixel_reader import RawPixels, raw_pixels
+from dsprep.sources.raw_pixels import RawPixels, raw_pixels
 from dsprep.sources.shards.shards import ShardReader
 from dsprep.sources.source import choice_of
 

@@ -30,7 +30,7 @@ from dsprep.schema import (
 )
 from dsprep.sources.gather import Gathered, gather_all, names_in, with_labels
 from dsprep.sources.look import FIRST, find_pixels, look, settle_samples
-from dsprep.sources.pictures.pixel_reader import RawPixels
+from dsprep.sources.raw_pixels import RawPixels
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

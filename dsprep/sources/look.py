@@ -25,7 +25,7 @@ from dsprep.schema import (
     observe,
     settle,
 )
-from dsprep.sources.pictures.pixel_reader import BY_FORMAT, RawPixels, raw_pixels
+from dsprep.sources.raw_pixels import BY_FORMAT, RawPixels, raw_pixels
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

@@ -24,9 +24,9 @@ from dsprep.options import require_effect
 from dsprep.places.files import read_beside
 from dsprep.places.names import in_order, usual_side
 from dsprep.sample import key_expr
+from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.classes import matches_in
 from dsprep.sources.source import Source
-from dsprep.sources.tables.cells import parse_cells
 from dsprep.splits.options import SplitOptions
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios

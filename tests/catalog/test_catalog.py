@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dsprep.catalog import COLUMNS, LABEL_COLUMNS, Catalog
 from dsprep.sample import key_expr, key_of
-from dsprep.sources.pictures.readers import FileReader
+from dsprep.sources.readers import FileReader
 
 WRAP = 2**64 - 1
 

@@ -97,12 +97,7 @@ WORKER = [
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "places.archive", "sources.pictures.described"),
     *("sources.gather", "sources.look", "sources.tables.parquet_rows", "places.zip"),
-    *(
-        "sources.pictures.pixel_reader",
-        "places.prefetch",
-        "sources.pictures.readers",
-        "places.scan",
-    ),
+    *("sources.pictures.pixel_reader", "places.prefetch", "sources.readers", "places.scan"),
     *("sources.shards.shards", "splits", "splits.hashes"),
     *("inspecting", "inspecting.measure"),
 ]

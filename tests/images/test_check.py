@@ -24,7 +24,7 @@ from dsprep.images.header import DEFAULT_MAX_PIXELS, ImageHeader
 from dsprep.images.transform import Encoded, make_check, require_readable
 from dsprep.pipeline import Images, Pipeline, image_maker
 from dsprep.schema import Schema
-from dsprep.sources.pictures.readers import FileReader
+from dsprep.sources.readers import FileReader
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp
 
 KINDS = {

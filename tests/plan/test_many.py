@@ -20,7 +20,7 @@ from dsprep.catalog import Catalog, compact, widened
 from dsprep.formats.recordio import RecordIO
 from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_pieces, plan_shards
 from dsprep.sample import key_of, key_size_expr
-from dsprep.sources.pictures.readers import FileReader
+from dsprep.sources.readers import FileReader
 from dsprep.sources.shards.shards import read_shards
 from dsprep.sources.shards.shardset import ShardSet
 from tests.images import image_folder

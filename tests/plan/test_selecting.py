@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.plan.select import FUNCTIONS, judge, select
-from dsprep.sources.pictures.readers import FileReader
+from dsprep.sources.readers import FileReader
 
 
 def catalog(

@@ -382,7 +382,7 @@ class TestParts:
     ) -> None:
         changes = [
             (b'"file-reader"', b'"subprocess:Popen"'),
-            (b'"file-reader"', b'"dsprep.sources.pictures.readers:FileReader"'),
+            (b'"file-reader"', b'"dsprep.sources.readers:FileReader"'),
             (b'{"file-reader": ', b'{"function": '),
             (b'{"file-reader": ', b'{"dict": [], "no": '),
             (b'"file-reader"', b'"webdataset-format"'),

@@ -12,7 +12,7 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.pixels import Shape, encode_raw
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.schema import Choice
-from dsprep.sources.pictures.pixel_reader import CIFAR, RawPixels, raw_pixels
+from dsprep.sources.raw_pixels import CIFAR, RawPixels, raw_pixels
 from tests.images import jpeg
 
 PLANES = bytes(1024) + bytes([1]) * 1024 + bytes([2]) * 1024

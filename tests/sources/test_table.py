@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
+from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.classes import Known
 from dsprep.sources.labels.table import find_columns, find_separator, read_table
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
-from dsprep.sources.tables.cells import parse_cells
 
 
 def fill(root: Path, *names: str) -> None:

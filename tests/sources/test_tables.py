@@ -14,7 +14,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
-from dsprep.sources.tables.cells import parse_cells
+from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.tables.csv_rows import kind_of
 from tests.images import jpeg
 

@@ -221,7 +221,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
 
     from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
     from dsprep.places.files import FILES, with_sides_of_directories
-    from dsprep.sources.pictures.readers import FileReader
+    from dsprep.sources.readers import FileReader
 
     table = files.table.sort("path")
     paths, findings = table["path"].to_list(), [*files.findings]

@@ -125,8 +125,8 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
     import polars as pl
 
     from dsprep.places.files import read_beside
+    from dsprep.sources.labels.cells import parse_cells
     from dsprep.sources.labels.table import LABEL_COLUMNS, PATH_COLUMNS
-    from dsprep.sources.tables.cells import parse_cells
     from dsprep.text import read_data
 
     data = read_data(path) if archive is None else read_beside(source.root, path, archive)

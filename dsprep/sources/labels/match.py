@@ -17,7 +17,7 @@ from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
 from dsprep.sample import key_expr
 from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
-from dsprep.sources.pictures.readers import FileReader, facts_at
+from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
 from dsprep.text import refuse
 from dsprep.units import format_count, format_some, quoted

@@ -28,7 +28,7 @@ class ImagesKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.pictures.readers import FileReader
+        from dsprep.sources.readers import FileReader
 
         return {"file-reader": FileReader}
 

@@ -26,7 +26,7 @@ from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
 from dsprep.sources.labels.classes import classes_of_directories, depth_unless_classes
-from dsprep.sources.pictures.readers import ArchivedParts, PartFiles, PartReader, stem_of
+from dsprep.sources.readers import ArchivedParts, PartFiles, PartReader, stem_of
 from dsprep.storage.files import is_dir
 from dsprep.units import extension_in, format_some
 

@@ -28,7 +28,7 @@ class PartsKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.pictures.readers import ArchivedParts, PartFiles, PartReader
+        from dsprep.sources.readers import ArchivedParts, PartFiles, PartReader
 
         return {"part-reader": PartReader, "part": PartFiles, "archived-parts": ArchivedParts}
 

@@ -17,46 +17,38 @@ import os
 import re
 import struct
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
-from math import isqrt, prod
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.errors import OptionError, SourceError
-from dsprep.findings import Finding
+from dsprep.errors import SourceError
 from dsprep.formats.stream import compression_of
-from dsprep.images.pixels import parse_shape, shape_of
 from dsprep.numbering import unknown_classes
 from dsprep.places.archive import archive_kind, open_archive, split_path
 from dsprep.places.files import with_sides_of_files
-from dsprep.sample import Sample, image_kind_of
+from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, LABEL, Field, Schema
 from dsprep.sources.labels.classes import renumbered
 from dsprep.sources.pictures.pixel_reader import (
-    CIFAR,
     Batch,
     BatchFile,
     LabeledPixelReader,
-    PixelColumns,
     PixelReader,
-    numbers_in,
     read_batch,
     read_members,
     read_pickle,
     text_of,
 )
-from dsprep.sources.tables.csv_rows import CsvReader
+from dsprep.sources.raw_pixels import CIFAR
 from dsprep.storage.files import entries, facts, is_dir, is_file, takes_requests
-from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.sources.source import Source
+    pass
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 
@@ -496,57 +488,6 @@ def _with_further(
         schema_known=True,
         described=hashlib.sha256(told.encode()).hexdigest(),
     )
-
-
-# Tables
-
-
-_LAST_NUMBER = re.compile(r"[0-9]+$")
-
-
-def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Finding]:
-    """Return the catalog of a table some of whose columns are the pixels of images, and a note."""
-    reader, schema = catalog.reader, catalog.schema or Schema(())
-    assert isinstance(reader, CsvReader)
-    all_names = [name for name, _ in reader.columns]
-    names: dict[str, None] = {}
-    for pattern in source.pixel_columns:
-        found = [name for name in all_names if name == pattern or fnmatchcase(name, pattern)]
-        if not found:
-            raise OptionError(
-                f"--pixel-columns {pattern}: no column of {catalog.root} is called so; its columns "
-                f"are {format_some(all_names)}"
-            )
-        names |= dict.fromkeys(found)
-    ends = [_LAST_NUMBER.search(name) for name in names]
-    if all(ends) and len({each[0] for each in ends if each}) == len(names):
-        # A table whose columns were sorted as text has pixel10 before pixel2.
-        names = dict(sorted(names.items(), key=lambda each: int(_LAST_NUMBER.findall(each[0])[0])))
-    others = tuple(each for each in schema.fields if each.name not in names)
-    taken = {each.name for each in others}
-    count = len(names)
-    if count == 1:
-        rows = catalog.slice(0, _LOOKED_AT).rows()
-        cells = (each.fields for each in reader.read(rows) if isinstance(each, Sample))
-        counts = Counter(len(numbers_in(fields.get(*names))) for fields in cells)
-        count = counts.most_common(1)[0][0] if counts else 0
-    shape = shape_of(isqrt(count), isqrt(count), 1)
-    if source.choice.raw_image:
-        shape = parse_shape(source.choice.raw_image)
-    if shape is None or shape.bytes != count:
-        given = source.choice.raw_image and f", and not the {shape} of --raw-image"
-        raise OptionError(
-            f"--pixel-columns {','.join(source.pixel_columns)}: a row of {catalog.root} has "
-            f"{format_count(count, 'pixel')}{given or ', which are no square of gray ones'}: give "
-            f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
-        )
-    image = IMAGE if IMAGE not in taken else next(iter(names))
-    fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
-    pixels = PixelColumns(tuple(names), shape, image)
-    made = replace(schema, fields=fields, image=image)
-    what = f"{format_count(len(names), 'column')} of {catalog.root}"
-    note = Finding("note", "", f"{what} became images of {shape} (height, width, channels)")
-    return replace(catalog, reader=replace(reader, pixels=pixels), schema=made), note
 
 
 def _table(

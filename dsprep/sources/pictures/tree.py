@@ -24,6 +24,7 @@ from dsprep.places.files import (
 )
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.labels.cells import refuse_annotations
 from dsprep.sources.labels.classes import (
     classes_in_names,
     classes_of_directories,
@@ -33,8 +34,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.labels.match import choose
 from dsprep.sources.labels.table import read_table
-from dsprep.sources.pictures.readers import FileReader
-from dsprep.sources.tables.cells import refuse_annotations
+from dsprep.sources.readers import FileReader
 from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some
 

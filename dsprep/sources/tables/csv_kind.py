@@ -30,8 +30,8 @@ class CsvKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.pictures.pixel_reader import PixelColumns
         from dsprep.sources.tables.csv_rows import Columns, CsvReader
+        from dsprep.sources.tables.pixel_columns import PixelColumns
 
         return {"csv-reader": CsvReader, "csv-columns": Columns, "pixel-columns": PixelColumns}
 
@@ -50,7 +50,7 @@ class CsvKind(SourceKind):
 
         catalog, findings = read_csv(source, place.files, run_all)
         if source.pixel_columns:
-            from dsprep.sources.pictures.pixels import with_pixel_columns
+            from dsprep.sources.tables.pixel_columns import with_pixel_columns
 
             catalog, note = with_pixel_columns(source, catalog)
             findings = [*findings, note]

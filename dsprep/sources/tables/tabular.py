@@ -25,6 +25,7 @@ from dsprep.places.scan import RunAll
 from dsprep.places.zip import locate
 from dsprep.sample import image_kind_of, key_of
 from dsprep.schema import LABEL, LABEL_NAMES, Choice, Field, Schema
+from dsprep.sources.labels.cells import refuse_wide
 from dsprep.sources.labels.classes import LARGEST_EXACT
 from dsprep.sources.labels.table import find_separator
 from dsprep.sources.tables.arrays import (
@@ -37,7 +38,6 @@ from dsprep.sources.tables.arrays import (
     check_member,
     read_header,
 )
-from dsprep.sources.tables.cells import refuse_wide
 from dsprep.sources.tables.csv_rows import (
     MOST_WRONG,
     NUMBERS,

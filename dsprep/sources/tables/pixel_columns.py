@@ -1,0 +1,122 @@
+"""Tables some of whose columns are the pixels of an image, as MNIST is often passed on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from math import isqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.catalog import Catalog
+from dsprep.errors import BadSample, OptionError
+from dsprep.findings import Finding
+from dsprep.images.pixels import Shape, encode_raw, parse_shape, shape_of
+from dsprep.sample import Sample, Value
+from dsprep.schema import IMAGE, Field, Schema
+from dsprep.sources.tables.csv_rows import CsvReader
+from dsprep.units import format_count, format_some
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
+_LEVELS = frozenset(range(256))
+_BETWEEN = re.compile(r"[\[\],;]")  # what may separate the pixels in a cell besides blanks
+_LOOKED_AT = 64  # rows of a table that show how many pixels an image has
+
+
+@dataclass(frozen=True)
+class PixelColumns:
+    """Columns of a table that are the pixels of an image. Plain data: it is pickled for workers."""
+
+    beside: ClassVar[Mapping[str, str]] = {}
+    names: tuple[str, ...]  # of the columns: one of many numbers each, or many of one number
+    shape: Shape
+    image: str  # the name of the image
+
+    def __call__(self, sample: Sample, quickly: bool = False) -> Sample:
+        """Make an image of the columns of a sample."""
+        fields = dict(sample.fields)
+        values = [fields.pop(name, None) for name in self.names]
+        if len(values) == 1:
+            values = numbers_in(values[0])
+        if len(values) != self.shape.bytes:
+            raise BadSample(f"has {len(values):,} pixels, and not {self.shape}")
+        try:
+            pixels = bytes(values)
+        except (TypeError, ValueError):
+            pixels = bytes(map(self._pixel, range(len(values)), values))
+        fields[self.image] = encode_raw(pixels, self.shape, quickly)
+        sample.fields = fields
+        return sample
+
+    def _pixel(self, number: int, value: Value) -> int:
+        """Return a pixel that is no whole number as it stands."""
+        try:
+            pixel = float(value)
+            if pixel in _LEVELS:
+                return int(pixel)
+        except (TypeError, ValueError):
+            pass
+        what = self.names[number] if len(self.names) > 1 else f"{self.names[0]}, number {number}"
+        is_missing = value is None or value == ""
+        said = "is missing" if is_missing else f"is {value!r:.40}, no whole number from 0 to 255"
+        raise BadSample(f"the pixel {what} {said}")
+
+
+def numbers_in(cell: Value) -> list[Value]:
+    """Return the numbers of a cell, as text that is not a whole number, or else as a number."""
+    texts = _BETWEEN.sub(" ", cell).split() if isinstance(cell, str) else [cell]
+    try:
+        return list(map(int, texts))
+    except (TypeError, ValueError):
+        return texts if cell is not None else []
+
+
+_LAST_NUMBER = re.compile(r"[0-9]+$")
+
+
+def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Finding]:
+    """Return the catalog of a table some of whose columns are the pixels of images, and a note."""
+    reader, schema = catalog.reader, catalog.schema or Schema(())
+    assert isinstance(reader, CsvReader)
+    all_names = [name for name, _ in reader.columns]
+    names: dict[str, None] = {}
+    for pattern in source.pixel_columns:
+        found = [name for name in all_names if name == pattern or fnmatchcase(name, pattern)]
+        if not found:
+            raise OptionError(
+                f"--pixel-columns {pattern}: no column of {catalog.root} is called so; its columns "
+                f"are {format_some(all_names)}"
+            )
+        names |= dict.fromkeys(found)
+    ends = [_LAST_NUMBER.search(name) for name in names]
+    if all(ends) and len({each[0] for each in ends if each}) == len(names):
+        # A table whose columns were sorted as text has pixel10 before pixel2.
+        names = dict(sorted(names.items(), key=lambda each: int(_LAST_NUMBER.findall(each[0])[0])))
+    others = tuple(each for each in schema.fields if each.name not in names)
+    taken = {each.name for each in others}
+    count = len(names)
+    if count == 1:
+        rows = catalog.slice(0, _LOOKED_AT).rows()
+        cells = (each.fields for each in reader.read(rows) if isinstance(each, Sample))
+        counts = Counter(len(numbers_in(fields.get(*names))) for fields in cells)
+        count = counts.most_common(1)[0][0] if counts else 0
+    shape = shape_of(isqrt(count), isqrt(count), 1)
+    if source.choice.raw_image:
+        shape = parse_shape(source.choice.raw_image)
+    if shape is None or shape.bytes != count:
+        given = source.choice.raw_image and f", and not the {shape} of --raw-image"
+        raise OptionError(
+            f"--pixel-columns {','.join(source.pixel_columns)}: a row of {catalog.root} has "
+            f"{format_count(count, 'pixel')}{given or ', which are no square of gray ones'}: give "
+            f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
+        )
+    image = IMAGE if IMAGE not in taken else next(iter(names))
+    fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
+    pixels = PixelColumns(tuple(names), shape, image)
+    made = replace(schema, fields=fields, image=image)
+    what = f"{format_count(len(names), 'column')} of {catalog.root}"
+    note = Finding("note", "", f"{what} became images of {shape} (height, width, channels)")
+    return replace(catalog, reader=replace(reader, pixels=pixels), schema=made), note
