@@ -15,7 +15,7 @@ import pytest
 import dsprep
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.sources.labels.cells import parse_cells
-from dsprep.sources.tables.csv_rows import kind_of
+from dsprep.sources.labels.columns import kind_of
 from tests.images import jpeg
 
 ROWS = [("b/c", "owl", 1.5, 7), ("1", "cat", None, 8), ("2", "Jörg", 2.0, 9)]

@@ -26,8 +26,8 @@ from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
 from dsprep.sources.annotated.annotated import FieldsReader
 from dsprep.sources.labels.cells import Cells, parse_cells
 from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numbers, notes_on_order
+from dsprep.sources.labels.columns import CONVERT, kind_of
 from dsprep.sources.labels.match import choose, find_spelled, more_than_names
-from dsprep.sources.tables.csv_rows import CONVERT, kind_of
 from dsprep.text import also, refuse
 from dsprep.units import format_count, format_some, quoted, quoted_names
 

@@ -36,8 +36,8 @@ from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.kind import SourcePlace
+from dsprep.sources.labels.columns import CONVERT, joined, kind_of
 from dsprep.sources.readers import SampleReader, facts_at, read_files
-from dsprep.sources.tables.csv_rows import CONVERT, joined, kind_of
 from dsprep.storage.files import is_file, open_file, read_bytes, takes_requests
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.stored import Facts

@@ -28,7 +28,8 @@ from dsprep.places.prefetch import OpenFiles, read_at, runs
 from dsprep.places.zip import Packed
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
-from dsprep.sources.tables.csv_rows import Columns, counted
+from dsprep.sources.labels.columns import Columns
+from dsprep.sources.tables.csv_rows import counted
 from dsprep.storage.files import OpenFile
 from dsprep.storage.stored import Facts
 

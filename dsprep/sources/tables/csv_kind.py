@@ -30,7 +30,8 @@ class CsvKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.tables.csv_rows import Columns, CsvReader
+        from dsprep.sources.labels.columns import Columns
+        from dsprep.sources.tables.csv_rows import CsvReader
         from dsprep.sources.tables.pixel_columns import PixelColumns
 
         return {"csv-reader": CsvReader, "csv-columns": Columns, "pixel-columns": PixelColumns}

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from math import isfinite, isnan
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from math import isfinite
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of, records
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.folder import Folder
 from dsprep.places.prefetch import AdjacentRows, OpenFiles, read_at, runs
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, Value, key_of
+from dsprep.sources.labels.columns import CONVERT, NUMBERS, Columns, joined, kind_of
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
 
@@ -31,22 +31,12 @@ MOST_WRONG = 1000  # records of one block that cannot be read, of a file that ma
 _MOST_LABELS = 10_000  # different labels in one block that may still be names of classes
 _SHOWN = 3
 _AT_ONCE = 64  # rows whose cells are converted together
-NUMBERS = ("int", "wide", "float64")
 # What pandas takes for a missing value, in a column of numbers; in text, only an empty cell is one.
 _NOT_GIVEN = frozenset(
     ("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None")
 )
-_WIDER = {frozenset(("int", "float64")): "float64", frozenset(("int", "wide")): "wide"}
-_TRUTH = {"true": True, "false": False}
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
-_EXACT = 1 << 53  # above it, 64-bit floats do not hold all whole numbers
 INFINITE = "sample with a number that is not finite, NaN or infinity"
-
-
-class Columns(Folder):
-    """The meaning of columns: a field each."""
-
-    name: ClassVar[str] = "table"
 
 
 # the values of some rows in a column, and whether none is missing, which is None
@@ -122,13 +112,6 @@ class IndexedBlock:
     wrong: list[tuple[int, str]] = field(default_factory=list)  # lines that are no rows, and why
 
 
-def joined(one: str, other: str) -> str:
-    """Return the type of the cells of two parts of a column."""
-    if not one or not other or one == other:
-        return one or other
-    return _WIDER.get(frozenset((one, other)), "text")
-
-
 def index_block(block: Block) -> IndexedBlock:
     """Index a block, in a worker."""
     with open_file(block.path) as file:
@@ -194,39 +177,7 @@ def _index(
     return ends[placed.last]
 
 
-def kind_of(cells: Sequence[str]) -> str:
-    """Return the type that all cells have, none of which is missing; empty if there are none."""
-    if not cells:
-        return ""
-    try:
-        numbers = list(map(int, cells))
-    except ValueError:
-        pass
-    else:
-        if list(map(str, numbers)) != list(cells):
-            return "text"  # as 007, +1 and 1_000 would not be the same as numbers
-        most = max(max(numbers), -min(numbers))
-        return "int" if most <= _EXACT else "wide" if most < 1 << 63 else "text"
-    try:
-        floats = list(map(float, cells))
-    except ValueError:
-        return "bool" if {cell.lower() for cell in cells} <= _TRUTH.keys() else "text"
-    if "_" in "".join(cells) or (sum(floats) != sum(floats) and any(map(isnan, floats))):
-        return "text"
-    whole = [cell for cell in cells if "." not in cell and cell.strip("+-").isdecimal()]
-    return joined("float64", kind_of(whole))
-
-
 # Reading
-
-
-CONVERT: Mapping[str, Callable[[str], Any]] = {
-    "int": int,
-    "wide": int,
-    "float64": lambda cell: value if (value := float(cell)) == value else None,
-    "bool": lambda cell: _TRUTH[cell.strip().lower()],
-    "text": lambda cell: cell or None,
-}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import AT_ONCE, COLUMNS, PLACE_COLUMNS, Catalog, Found, compact
+from dsprep.catalog import Catalog, Found
 from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.findings import Finding
@@ -23,10 +23,12 @@ from dsprep.numbering import number_classes, numbered, numbers_of
 from dsprep.places.archive import open_archive
 from dsprep.places.scan import RunAll
 from dsprep.places.zip import locate
-from dsprep.sample import image_kind_of, key_of
+from dsprep.sample import image_kind_of
 from dsprep.schema import LABEL, LABEL_NAMES, Choice, Field, Schema
+from dsprep.sources.file_rows import narrow, repeated, rows_of
 from dsprep.sources.labels.cells import refuse_wide
 from dsprep.sources.labels.classes import LARGEST_EXACT
+from dsprep.sources.labels.columns import NUMBERS
 from dsprep.sources.labels.table import find_separator
 from dsprep.sources.tables.arrays import (
     Array,
@@ -40,7 +42,6 @@ from dsprep.sources.tables.arrays import (
 )
 from dsprep.sources.tables.csv_rows import (
     MOST_WRONG,
-    NUMBERS,
     Block,
     ColumnCells,
     CsvReader,
@@ -250,47 +251,6 @@ def _table(
     return pl.concat(parts).select(pl.int_range(pl.len()).alias("index"), pl.all())
 
 
-def rows_of(
-    file: int, name: str, state: Facts, offsets: pl.Series, sizes: pl.Series, stored: pl.Series
-) -> pl.DataFrame:
-    """Return the rows of a file, which are called by its name and their number there."""
-    stem, count = key_of(f"{os.path.splitext(name)[0]}."), len(offsets)
-    columns = {
-        "path": _paths(f"{stem}-", count),
-        "size": sizes,
-        "mtime": _repeated(state.mtime_ns, count, pl.Int64()),
-        "file": _repeated(file, count, pl.Int32()),
-        "offset": offsets,
-        "stored": stored,
-    }
-    names = (name for name in (*COLUMNS, *PLACE_COLUMNS) if name != "index")
-    return pl.DataFrame([columns[name].alias(name) for name in names])
-
-
-def _paths(stem: str, count: int) -> pl.Series:
-    """Return a stem with the number of each row, without a second copy of all in memory."""
-    numbers = (
-        pl.int_range(at, min(at + AT_ONCE, count), eager=True) for at in range(0, count, AT_ONCE)
-    )
-    parts = (stem + each.cast(pl.String).str.zfill(7) for each in numbers)
-    return pl.concat([pl.Series(dtype=pl.String), *parts], rechunk=True)
-
-
-def _repeated(value: int, count: int, kind: pl.DataType) -> pl.Series:
-    """Return a column of one value, whose parts share their memory."""
-    part = pl.repeat(value, min(count, AT_ONCE), dtype=kind, eager=True)
-    whole, rest = divmod(count, max(len(part), 1))
-    return pl.concat([*[part] * whole, part.head(rest)], rechunk=False)
-
-
-def _narrow(column: pl.Series) -> pl.Series:
-    """Return whole numbers in less memory: in 32 bits if they fit, parts shared if all are one."""
-    column = compact([column]).to_series()
-    if len(column) and column.min() == column.max():
-        return _repeated(column[0], len(column), column.dtype)
-    return column
-
-
 def _class_numbers(
     label: Field, blocks: Sequence[Sequence[IndexedBlock]], source: Source, root: str
 ) -> tuple[pl.Series | None, tuple[str, ...] | None]:
@@ -374,8 +334,8 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
         else:
             arrays, columns = _of_one_length(path, arrays, source.choice), 0
             count = arrays[0].shape[0]
-            offsets = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True))
-            stored = _repeated(1, count, pl.Int32())
+            offsets = narrow(pl.int_range(count, dtype=pl.Int64, eager=True))
+            stored = repeated(1, count, pl.Int32())
             types = {each.name: each.type for each in arrays}
             widths = {each.name: each.width for each in arrays}
     count = len(stored)
@@ -388,9 +348,9 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
         for shape in [" x ".join(map(str, each.shape[1:]))]
     ]
     width = sum(max(each.width, 1) * each.size for each in arrays)
-    sizes = _narrow(stored.cast(pl.Int64) * width)
+    sizes = narrow(stored.cast(pl.Int64) * width)
     table = rows_of(0, os.path.basename(path), state, offsets, sizes, stored)
-    index = _narrow(pl.int_range(count, dtype=pl.Int64, eager=True)).alias("index")
+    index = narrow(pl.int_range(count, dtype=pl.Int64, eager=True)).alias("index")
     table = pl.DataFrame([index, *table.get_columns()])
     classes, overridden = source.class_names(), frozenset[str]()
     if source.labels is not None:
@@ -498,7 +458,7 @@ def _sparse(
     fits = fits and (stored >= 0).all() and values.shape == keys.shape == (ends[-1],)
     if not fits:
         raise damaged
-    return columns, _narrow(ends.head(-1)), _narrow(stored)
+    return columns, narrow(ends.head(-1)), narrow(stored)
 
 
 def _column(file: Bytes, numbers: Array) -> pl.Series:
