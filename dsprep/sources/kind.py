@@ -16,9 +16,11 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
 from dsprep.declared import Options
+from dsprep.errors import SourceError
 from dsprep.places.names import expand
-from dsprep.storage.files import DirectoryEntry, entries, is_dir, is_file, open_file
+from dsprep.storage.files import DirectoryEntry, canonical, entries, is_dir, is_file, open_file
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -120,6 +122,35 @@ class SourcePlace:
         """Read the first bytes of a file in the directory, or of the file that the place is."""
         with open_file(self.join(name) if name else self.path) as file:
             return file.pread(size, 0)
+
+    def require_finished(self, own_state: str, files: Sequence[str]) -> None:
+        """Refuse directories in which an unfinished run, or transfer, has left its state.
+
+        Args:
+            own_state: The state of the run that reads them, which may lie there, too.
+            files: What is read; the first is named as an example.
+        """
+        # The manifest comes last: if there is one, all files that it names are there.
+        for root in (self.path, *self.others):
+            if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
+                continue
+            inside = Place(root)
+            places = [inside.join(name) for name in unfinished(inside.names.directories)]
+            beside = "" if is_file(manifest_beside(root)) else scratch_beside(root)
+            if beside and is_dir(beside):
+                places.append(beside)
+            for place in places:
+                notes = [note.name for note in entries(place)]
+                is_left = any(note == "run.json" or note.endswith(".partial") for note in notes)
+                if not is_left or canonical(own_state) == canonical(place):
+                    continue
+                some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
+                where = f"{os.path.basename(place)} {'beside it' if place == beside else 'there'}"
+                raise SourceError(
+                    f"{root}: is incomplete: an unfinished run has left {where}; run its command "
+                    "again to finish it, or name the shards by a pattern to take those that are "
+                    f"there: '{some}'"
+                )
 
     def _list(self, most: int | None) -> Sequence[DirectoryEntry]:
         if self._listing is None:

@@ -147,6 +147,7 @@ def ranked(
 
 def equally_sure(root: str, equal: Sequence[tuple[SourceKind, Claim]]) -> SourceError:
     """Return the error about kinds of sources that claim one place."""
-    seen = " and ".join(sorted(claim.why for _, claim in equal))
+    whys = (claim.why for _, claim in equal)
+    seen = " and ".join(sorted(whys, key=lambda why: ("." in why, why)))  # names of files last
     names = " or ".join(sorted(kind.named for kind, _ in equal))
     return SourceError(f"{root}: holds {seen}: say which are the samples, {names}")

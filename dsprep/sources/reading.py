@@ -165,7 +165,7 @@ def claims(source: Source) -> Iterator[ChosenKind]:
         return kind.claim(place, asked)
 
     for some in (adding, bases):
-        refused = partial(equally_sure, source.root)
+        refused = partial(equally_sure, own.root)
         for kind, claim in ranked(some, ask, refused, is_named=named is not None):
             yield ChosenKind(kind, *asked_about(kind), claim.why)
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+import dsprep
+from dsprep.formats import SHARDED
+from dsprep.sources.kinds import KINDS
+from dsprep.sources.pictures.images_kind import ImagesKind
+from tests.sources.contract import all_made
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
 
@@ -63,44 +71,9 @@ ALLOWED_IN = {
     "yaml": ["annotations.yolo"],
 }
 
-# What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
-WORKER = [
-    *(
-        "arguments",
-        "csv_parsers",
-        "errors",
-        "extras",
-        "findings",
-        "numbering",
-        "opening",
-        "options",
-        "printable",
-        "rows",
-        "sample",
-        "schema",
-        "schema.*",
-        "units",
-    ),
-    *("dataset", "dataset.find", "dataset.manifest"),
-    *("workers", "workers.cluster", "workers.executor", "workers.worker"),
-    *(
-        "annotations",
-        "annotations.*",
-        "moving",
-        "sources.annotated.annotated",
-        "sources.annotated.masks",
-    ),
-    *("sources.annotated.coco", "sources.annotated.voc", "sources.annotated.yolo"),
-    *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
-    "pipeline",
-    *("run", "run.nodes", "run.notes", "run.hold", "run.written", "run.shard", "run.target"),
-    *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
-    *("sources", "places.archive", "sources.pictures.described"),
-    *("sources.gather", "sources.look", "sources.tables.parquet_rows", "places.zip"),
-    *("sources.pictures.pixel_reader", "places.prefetch", "sources.readers", "places.scan"),
-    *("sources.shards.shards", "splits", "splits.hashes"),
-    *("inspecting", "inspecting.measure"),
-]
+# Packages of `sources` that import another one: the tree of images looks for annotations, and a
+# table of labels makes fields of its columns, as annotations do.
+APART_LATER = {("pictures", "annotated"), ("labels", "annotated")}
 
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
@@ -224,8 +197,42 @@ def matches(module: str, patterns: list[str]) -> bool:
     return any(fnmatchcase(module, pattern) for pattern in patterns)
 
 
-def in_worker(module: str) -> bool:
-    return matches(module, WORKER)
+# Loaded by each Python of a run: a worker notes what it imports.
+_NOTE = """
+import os, sys
+
+def note(event, args):
+    if event == "import" and args[0].startswith("dsprep."):
+        with open(os.environ["DSPREP_IMPORTED"], "a") as file:
+            file.write(args[0] + "\\n")
+
+if sys.argv[:1] == ["-c"]:
+    sys.addaudithook(note)
+"""
+
+
+def imported_by_workers(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Return what workers import while they read each kind of source, and write each format."""
+    work = tmp_path_factory.mktemp("workers")
+    (work / "hooks").mkdir()
+    (work / "hooks" / "sitecustomize.py").write_text(_NOTE)
+    import_module("tests.sources.test_kinds")  # has a source of each kind
+    made = all_made(tmp_path_factory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(work / "hooks"), str(PACKAGE.parent)]))
+        patch.setenv("DSPREP_IMPORTED", str(work / "imported"))
+        for number, each in enumerate(made.values()):
+            options = {"to": "tfrecord", "no_image": True, "workers": 1, **each.options}
+            dsprep.pack(str(each.path), str(work / f"{number}"), **options)
+        images = str(next(each.path for test, each in made.items() if test.kind is ImagesKind))
+        for name in {*SHARDED, "folder"} - {"csv"}:  # which hold images without boxes
+            transform = dsprep.Transform(resize=8)
+            dsprep.convert(images, str(work / name), to=name, workers=1, transform=transform)
+        dsprep.verify(str(work / "webdataset"), decode=True, workers=1)
+        dsprep.inspect(images, workers=1)
+        dsprep.dedup(images, workers=1)
+    imported = (work / "imported").read_text().split()
+    return {name.removeprefix("dsprep.") for name in imported} & MODULES.keys()
 
 
 def loaded_by(code: str) -> set[str]:
@@ -255,6 +262,24 @@ def test_imports_go_down() -> None:
         if (target := inside(found)) and layer(target) >= layer(found.module)
     }
     assert {pair for pair in found if pair[0] != pair[1]} == set()
+
+
+def test_packages_of_kinds_do_not_import_each_other() -> None:
+    """All of them may use `labels`, and the modules beside the packages."""
+    kinds = {place.partition(".")[0] for place in KINDS.values()}
+    packages = {*kinds, "labels"}
+    found = [
+        str(found)
+        for found in imports()
+        if found.module.startswith("sources.")
+        and (target := inside(found))
+        and target.startswith("sources.")
+        and (own := found.module.split(".")[1]) in packages
+        and (other := target.split(".")[1]) in kinds - {own}
+        and (own, other) not in APART_LATER
+    ]
+    assert len(kinds) >= 4
+    assert not found
 
 
 def test_only_formats_ask_which_format_it_is() -> None:
@@ -296,26 +321,20 @@ def test_packages_are_dependencies() -> None:
     } == set()
 
 
-def test_worker_modules_defer_slow_packages() -> None:
+def test_workers_load_nothing_slow(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A worker starts in tens of milliseconds, and polars does not survive a fork."""
+    in_worker = imported_by_workers(tmp_path_factory)
     eager = [
         str(found)
         for found in imports()
-        if in_worker(found.module)
+        if found.module in in_worker
         and found.target.partition(".")[0] in SLOW
         and not found.deferred
         and not found.typing
     ]
     assert not eager
-
-
-@pytest.mark.parametrize("pattern", WORKER)
-def test_worker_pattern_names_a_module(pattern: str) -> None:
-    assert any(fnmatchcase(module, pattern) for module in MODULES)
-
-
-def test_a_worker_loads_nothing_slow() -> None:
-    modules = [f"dsprep.{module}" for module in MODULES if in_worker(module)]
-    assert loaded_by(f"import {', '.join(modules)}") == set()
+    assert {"run.shard", "pipeline", "sources.tables.csv_rows", "formats.recordio"} <= in_worker
+    assert loaded_by(f"import {', '.join(f'dsprep.{name}' for name in in_worker)}") == set()
 
 
 def test_importing_dsprep_loads_nothing_slow() -> None:

@@ -207,6 +207,7 @@ def test_who_wins_where_several_kinds_know_a_place(tmp_path: Path) -> None:
     digits = TestPixels().make(tmp_path)
     (digits / "000.tar").write_bytes(b"")
     assert first(digits) is PixelsKind
+    (digits / "000.tar").unlink()
     pl.DataFrame({"a": [1]}).write_parquet(digits / "a.parquet")
     assert first(digits) is ParquetKind
     (digits / "metadata.jsonl").write_text('{"file_name": "a.jpg"}\n', "utf-8")

@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
 from dsprep.dataset.manifest import MANIFEST
-from dsprep.errors import ApartMembers, DsprepError, SourceError
+from dsprep.errors import ApartMembers, DsprepError
 from dsprep.formats import CONCATENATIVE, TABLES, format_of_file, format_of_source
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
@@ -18,7 +17,7 @@ from dsprep.places.names import SPLITS
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
 from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure, Use
 from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
-from dsprep.storage.files import canonical, entries, is_dir, is_file
+from dsprep.storage.files import is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -64,7 +63,7 @@ class ShardsKind(SourceKind):
             return None
         from dsprep.sources.shards.shards import read_shards
 
-        require_finished(source, shards.files)
+        place.require_finished(source.own_state, shards.files)
         return read_shards(shards, classes=source.class_names(), run_all=run_all)
 
 
@@ -130,27 +129,3 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
     firsts = [names[0].lower() for names in fields if names]
     has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
     return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
-
-
-def require_finished(source: Source, files: Sequence[str]) -> None:
-    """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
-    # The manifest comes last: if there is one, all files that it names are there.
-    for root in (source.root, *source.others):
-        if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
-            continue
-        inside = Place(root)
-        places = [inside.join(name) for name in unfinished(inside.names.directories)]
-        beside = "" if is_file(manifest_beside(root)) else scratch_beside(root)
-        if beside and is_dir(beside):
-            places.append(beside)
-        for place in places:
-            own = canonical(source.own_state) == canonical(place)
-            notes = [note.name for note in entries(place)]
-            if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
-                some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
-                where = f"{os.path.basename(place)} {'beside it' if place == beside else 'there'}"
-                raise SourceError(
-                    f"{root}: is incomplete: an unfinished run has left {where}; run "
-                    "its command again to finish it, or name the shards by a pattern "
-                    f"to take those that are there: '{some}'"
-                )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.declared import Options
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
-from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.tables.csv_options import PixelColumnOptions
 from dsprep.storage.files import is_file
 
@@ -41,18 +40,11 @@ class CsvKind(SourceKind):
             return None
         if not all(map(is_file, place.files)):
             return None
-        if source.kind is None:
-            return Claim(Sure.MARKED, f"files ending in {os.path.splitext(place.path)[1]}")
-        # Those that dsprep wrote have a manifest, and are shards.
-        return self.named_claim(source) if shards_of(source) is None else None
+        # If a manifest names them, --from csv means shards, which are surer.
+        ending = f"files ending in {os.path.splitext(place.path)[1]}"
+        return Claim(Sure.MARKED, ending if source.kind is None else self.named)
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
         from dsprep.sources.tables.tabular import read_csv
 
-        catalog, findings = read_csv(source, place.files, run_all)
-        if source.pixel_columns:
-            from dsprep.sources.tables.pixel_columns import with_pixel_columns
-
-            catalog, note = with_pixel_columns(source, catalog)
-            findings = [*findings, note]
-        return catalog, findings
+        return read_csv(source, place.files, run_all)

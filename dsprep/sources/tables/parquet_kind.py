@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.dataset.find import data_set_of
-from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE, format_of_source, is_table_of_copies, shard_stem
 from dsprep.places.names import (
@@ -20,7 +20,6 @@ from dsprep.places.names import (
 )
 from dsprep.places.scan import scan_below
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
-from dsprep.sources.shards.shards_kind import require_finished
 from dsprep.storage.files import DirectoryEntry
 
 if TYPE_CHECKING:
@@ -53,65 +52,26 @@ class ParquetKind(SourceKind):
         if source.kind is not None:
             return self.named_claim(source)
         if not place.is_dir or source.others:
-            are_own = all(file.endswith(".parquet") for file in place.files)
-            return Claim(Sure.MARKED, "files ending in .parquet", _USES) if are_own else None
+            return _by_extension(place.files)
+        if tables := tables_in(place):
+            return _beside_others(place, tables, source.chooses)
         for entry in place.entries:
-            if entry.name.startswith("."):
-                continue
-            if is_table(entry) or is_partition(entry):
+            if not entry.name.startswith(".") and is_partition(entry):
                 return Claim(Sure.MARKED, entry.name, _USES)
-        files = files_of_sides(place.path)
-        is_own = bool(files) and all(file.endswith(".parquet") for file in files)
-        return Claim(Sure.MARKED, "files ending in .parquet", _USES) if is_own else None
+        return _by_extension(files_of_sides(place.path))
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
-        root, notes = source.root, list[Finding]()
-        if place.is_dir and not source.others:
-            found = {entry.name: entry for entry in place.entries if not entry.name.startswith(".")}
-            ends = ((name, entry) for name, entry in found.items() if name.endswith(".parquet"))
-            tables = [entry for name, entry in ends if not is_table_of_copies(name)]
-            files = sorted(entry.path for entry in tables if entry.is_file())
-            if not files and any(map(is_partition, found.values())):
-                from dsprep.places.files import list_files
-
-                below = list_files(scan_below(root, frozenset({"parquet"}), run_all)).table["path"]
-                files = [os.path.join(root, path) for path in below.sort()]
-                if files:
-                    names = ", ".join(re.findall(r"([^/=]+)=[^/]*/", files[0].removeprefix(root)))
-                    detail = f"directories are partitions: their {names} become no fields"
-                    notes.append(Finding("note", "", detail))
-            if files and source.kind is None:
-                formats = CONCATENATIVE.values()
-                shards = {shard_stem(name) for name in found if format_of_source(name) in formats}
-                if not shards.isdisjoint(map(shard_stem, files)):
-                    return None  # img2dataset: tables of what is in the shards of the same names
-                others = "shards" if shards else "images" if holds_images(root) else ""
-                if others == "images" and source.chooses:
-                    return None
-                if others:
-                    by = "images or --from parquet"
-                    if shards:
-                        by = "parquet or --from with the format of the shards"
-                    raise SourceError(
-                        f"{root}: holds {others} and {os.path.basename(files[0])}: say which are "
-                        f"the samples, --from {by}"
-                    )
-            files = files or [*files_of_sides(root)]
-        else:
-            files = [*place.files]
+        in_directory, notes = place.is_dir and not source.others, list[Finding]()
+        files: Sequence[str] = [*place.files]
+        if in_directory:
+            files, notes = _files_in(place, run_all)
         if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
             return None
         from dsprep.places.files import with_sides_of_files
         from dsprep.sources.tables.parquet import read_parquet
 
-        require_finished(source, files)
-        sides = tuple[str, ...]()
-        if place.is_dir and not source.others:
-            recorded = data_set_of(files, single=False)
-            known = recorded.manifest.sides_of(files) if recorded else files_of_sides(root)
-            sides = sides_of_files(files, known)
-            if not (sides or recorded):
-                require_one_split(root, files)
+        place.require_finished(source.own_state, files)
+        sides = _sides_of(files, place.path) if in_directory else ()
         catalog, findings = read_parquet(
             files,
             source.class_names(),
@@ -122,7 +82,58 @@ class ParquetKind(SourceKind):
         return with_sides_of_files(catalog, sides), [*notes, *findings]
 
 
-def is_table(entry: DirectoryEntry) -> bool:
-    """Return whether an entry of a directory is a table that may hold samples."""
-    is_named = entry.name.endswith(".parquet") and not is_table_of_copies(entry.name)
-    return is_named and entry.is_file()
+def tables_in(place: SourcePlace) -> list[DirectoryEntry]:
+    """Return the tables in a directory that may hold samples, by their names."""
+    found = (entry for entry in place.entries if entry.name.endswith(".parquet"))
+    tables = (entry for entry in found if not entry.name.startswith("."))
+    samples = [each for each in tables if not is_table_of_copies(each.name) and each.is_file()]
+    return sorted(samples, key=attrgetter("path"))
+
+
+def _by_extension(files: Collection[str]) -> Claim | None:
+    if not files or not all(file.endswith(".parquet") for file in files):
+        return None
+    return Claim(Sure.MARKED, "files ending in .parquet", _USES)
+
+
+def _beside_others(
+    place: SourcePlace, tables: Sequence[DirectoryEntry], is_chosen_from: bool
+) -> Claim | None:
+    """Return the claim on tables: no surer than that of shards or images that lie there as well."""
+    names = [entry.name for entry in place.entries if not entry.name.startswith(".")]
+    formats = CONCATENATIVE.values()
+    shards = {shard_stem(name) for name in names if format_of_source(name) in formats}
+    if not shards.isdisjoint(shard_stem(each.name) for each in tables):
+        return None  # img2dataset: tables of what is in the shards of the same names
+    first = tables[0].name
+    if shards:
+        return Claim(Sure.SHAPED, first, _USES)
+    if holds_images(place.path):
+        return None if is_chosen_from else Claim(Sure.ANYTHING, first, _USES)
+    return Claim(Sure.MARKED, first, _USES)
+
+
+def _files_in(place: SourcePlace, run_all: RunAll) -> tuple[Sequence[str], list[Finding]]:
+    """Return the tables in a directory, in its partitions or below its sides, and a note."""
+    if tables := tables_in(place):
+        return [each.path for each in tables], []
+    visible = (entry for entry in place.entries if not entry.name.startswith("."))
+    if any(map(is_partition, visible)):
+        from dsprep.places.files import list_files
+
+        below = list_files(scan_below(place.path, frozenset({"parquet"}), run_all)).table["path"]
+        if files := [os.path.join(place.path, path) for path in below.sort()]:
+            names = ", ".join(re.findall(r"([^/=]+)=[^/]*/", files[0].removeprefix(place.path)))
+            detail = f"directories are partitions: their {names} become no fields"
+            return files, [Finding("note", "", detail)]
+    return [*files_of_sides(place.path)], []
+
+
+def _sides_of(files: Sequence[str], root: str) -> tuple[str, ...]:
+    """Return the side of each file; refuse files of several splits that nothing tells apart."""
+    recorded = data_set_of(files, single=False)
+    known = recorded.manifest.sides_of(files) if recorded else files_of_sides(root)
+    sides = sides_of_files(files, known)
+    if not (sides or recorded):
+        require_one_split(root, files)
+    return sides

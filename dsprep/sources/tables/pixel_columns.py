@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import isqrt
@@ -16,7 +16,7 @@ from dsprep.findings import Finding
 from dsprep.images.pixels import Shape, encode_raw, parse_shape, shape_of
 from dsprep.sample import Sample, Value
 from dsprep.schema import IMAGE, Field, Schema
-from dsprep.sources.tables.csv_rows import CsvReader
+from dsprep.sources.tables.csv_options import PixelColumnOptions
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -77,46 +77,70 @@ def numbers_in(cell: Value) -> list[Value]:
 _LAST_NUMBER = re.compile(r"[0-9]+$")
 
 
-def with_pixel_columns(source: Source, catalog: Catalog) -> tuple[Catalog, Finding]:
+def with_pixel_columns(
+    source: Source, catalog: Catalog, columns: Sequence[str]
+) -> tuple[Catalog, Finding]:
     """Return the catalog of a table some of whose columns are the pixels of images, and a note."""
-    reader, schema = catalog.reader, catalog.schema or Schema(())
-    assert isinstance(reader, CsvReader)
-    all_names = [name for name, _ in reader.columns]
-    names: dict[str, None] = {}
-    for pattern in source.pixel_columns:
-        found = [name for name in all_names if name == pattern or fnmatchcase(name, pattern)]
-        if not found:
-            raise OptionError(
-                f"--pixel-columns {pattern}: no column of {catalog.root} is called so; its columns "
-                f"are {format_some(all_names)}"
-            )
-        names |= dict.fromkeys(found)
-    ends = [_LAST_NUMBER.search(name) for name in names]
-    if all(ends) and len({each[0] for each in ends if each}) == len(names):
-        # A table whose columns were sorted as text has pixel10 before pixel2.
-        names = dict(sorted(names.items(), key=lambda each: int(_LAST_NUMBER.findall(each[0])[0])))
+    schema, given = catalog.schema or Schema(()), source.options_of(PixelColumnOptions)
+    names = _in_order(_matching(given.pixel_columns, columns, catalog.root))
+    shape = _shape(source, given.pixel_columns, catalog, names)
     others = tuple(each for each in schema.fields if each.name not in names)
     taken = {each.name for each in others}
-    count = len(names)
-    if count == 1:
-        rows = catalog.slice(0, _LOOKED_AT).rows()
-        cells = (each.fields for each in reader.read(rows) if isinstance(each, Sample))
-        counts = Counter(len(numbers_in(fields.get(*names))) for fields in cells)
-        count = counts.most_common(1)[0][0] if counts else 0
+    image = IMAGE if IMAGE not in taken else names[0]
+    fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
+    pixels = PixelColumns(tuple(names), shape, image)
+    made = replace(schema, fields=fields, image=image)
+    what = f"{format_count(len(names), 'column')} of {catalog.root}"
+    note = Finding("note", "", f"{what} became images of {shape} (height, width, channels)")
+    return replace(catalog, reader=replace(catalog.reader, pixels=pixels), schema=made), note
+
+
+def _matching(patterns: Sequence[str], columns: Sequence[str], root: str) -> list[str]:
+    """Return the columns that are meant, in the order of the patterns."""
+    names: dict[str, None] = {}
+    for pattern in patterns:
+        found = [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
+        if not found:
+            raise OptionError(
+                f"--pixel-columns {pattern}: no column of {root} is called so; its columns are "
+                f"{format_some(columns)}"
+            )
+        names |= dict.fromkeys(found)
+    return list(names)
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """Put columns in the order of the numbers that all their names end in."""
+    # A table whose columns were sorted as text has pixel10 before pixel2.
+    ends = [end[0] for name in names if (end := _LAST_NUMBER.search(name))]
+    if len(set(ends)) < len(names):
+        return names
+    return sorted(names, key=lambda name: int(_LAST_NUMBER.findall(name)[0]))
+
+
+def _count(catalog: Catalog, names: Sequence[str]) -> int:
+    """Return how many pixels a row has: those of most first rows, if they are in one column."""
+    if len(names) > 1:
+        return len(names)
+    rows = catalog.slice(0, _LOOKED_AT).rows()
+    cells = (each.fields for each in catalog.reader.read(rows) if isinstance(each, Sample))
+    counts = Counter(len(numbers_in(fields.get(*names))) for fields in cells)
+    return counts.most_common(1)[0][0] if counts else 0
+
+
+def _shape(
+    source: Source, patterns: Sequence[str], catalog: Catalog, names: Sequence[str]
+) -> Shape:
+    """Return the shape of the images: a square of gray pixels, unless the user says another."""
+    count = _count(catalog, names)
     shape = shape_of(isqrt(count), isqrt(count), 1)
     if source.choice.raw_image:
         shape = parse_shape(source.choice.raw_image)
     if shape is None or shape.bytes != count:
         given = source.choice.raw_image and f", and not the {shape} of --raw-image"
         raise OptionError(
-            f"--pixel-columns {','.join(source.pixel_columns)}: a row of {catalog.root} has "
+            f"--pixel-columns {','.join(patterns)}: a row of {catalog.root} has "
             f"{format_count(count, 'pixel')}{given or ', which are no square of gray ones'}: give "
             f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
         )
-    image = IMAGE if IMAGE not in taken else next(iter(names))
-    fields = (Field(image, "image", places=((image,),), told="--pixel-columns"), *others)
-    pixels = PixelColumns(tuple(names), shape, image)
-    made = replace(schema, fields=fields, image=image)
-    what = f"{format_count(len(names), 'column')} of {catalog.root}"
-    note = Finding("note", "", f"{what} became images of {shape} (height, width, channels)")
-    return replace(catalog, reader=replace(reader, pixels=pixels), schema=made), note
+    return shape

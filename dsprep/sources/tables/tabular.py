@@ -48,6 +48,7 @@ from dsprep.sources.tables.csv_rows import (
     IndexedBlock,
     index_block,
 )
+from dsprep.sources.tables.pixel_columns import with_pixel_columns
 from dsprep.storage.files import OpenFile, common_path, open_file, short_names
 from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_some, quoted, quoted_names
@@ -126,8 +127,11 @@ def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> Found:
     if found is not None and not found.missing and choice.label_type in (None, "class"):
         numbers, classes = _class_numbers(found, blocks, source, root)
         table = table if numbers is None else table.with_columns(numbers)
-    schema = Schema(fields)
-    return Catalog(table, root, classes, reader, schema, schema_known=True), findings
+    catalog = Catalog(table, root, classes, reader, Schema(fields), schema_known=True)
+    if source.pixel_columns:
+        catalog, finding = with_pixel_columns(source, catalog, head.names)
+        findings.append(finding)
+    return catalog, findings
 
 
 def _read_header(path: str, may_list: bool) -> _Header:
