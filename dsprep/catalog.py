@@ -126,6 +126,14 @@ class Catalog:
         """Whether samples lie in files of many, and the table says where."""
         return "file" in self.table.columns
 
+    @property
+    def tells_all(self) -> bool:
+        """Whether rows tell all of a sample but its image: key, label, size.
+
+        If not, only reading the samples shows their labels and other fields.
+        """
+        return not self.reader.reads_samples
+
     def keeps_files_together(self) -> bool:
         """Return whether samples lie in shards, and those of each shard are neighbors."""
         if not (self.has_places and self.reader.sources()) or self.reader.encodes:

@@ -136,6 +136,11 @@ class Pipeline:
         return {each.name: each.tells for each in fields if each.tells}
 
     @property
+    def reads_images(self) -> bool:
+        """Whether the source has images alone, and rows tell all the rest of the samples."""
+        return not self.reader.reads_samples
+
+    @property
     def moves(self) -> bool:
         """Whether samples have fields that depend on the size of their image."""
         others = (each for each in self.schema.fields if each.name != self.schema.image)
@@ -239,7 +244,7 @@ def sample_finisher(
     require_unspoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
     # An image that is a file has the kind that its bytes say, whatever its name says.
-    looks = pipeline.looks or not pipeline.reader.reads_samples or move is not None
+    looks = pipeline.looks or pipeline.reads_images or move is not None
     only_checks = images.transform is None and not pipeline.typed_facts and move is None
 
     def finish(sample: Sample | BadSample, path: str, copy: int = 0) -> Sample | BadSample:
@@ -292,7 +297,7 @@ def sample_finisher(
 def _namer(pipeline: Pipeline) -> Callable[[Sample, int], None]:
     """Return a function that gives a sample, or a copy of it, the names and ids to write."""
     by_index = pipeline.key == "index"
-    counts_by_key = pipeline.reader.reads_samples and "id" not in pipeline.overridden
+    counts_by_key = not pipeline.reads_images and "id" not in pipeline.overridden
     objects = pipeline.schema.objects if pipeline.layout.schema is not None else None
 
     def name(sample: Sample, copy: int) -> None:
@@ -505,7 +510,7 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> TriedSamples:
             fields = sample.fields
             parts = layout.encode(sample) if layout.concatenative else []
             size = 0 if sample.image is None else len(fields[sample.image])
-            if pipeline.reader.reads_samples:
+            if not pipeline.reads_images:
                 texts = (value for value in fields.values() if isinstance(value, bytes))
                 size = sum(map(len, parts)) or sum(map(len, texts))
             effects.update(sample.effects or {})

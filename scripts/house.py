@@ -155,11 +155,12 @@ def reader_types() -> Places:
 
 
 def reader_questions() -> Places:
-    """List the places that ask `reads_samples` or `is_tree`."""
+    """List the places that ask another object for `reads_samples` or `is_tree`."""
     return [
         place(module, node)
         for module, node in nodes(ast.Attribute)
         if node.attr in ("reads_samples", "is_tree") and isinstance(node.ctx, ast.Load)
+        if ast.unparse(node.value) != "self"
     ]
 
 

@@ -27,7 +27,7 @@ from dsprep.dataset.manifest import (
     single_of,
 )
 from dsprep.errors import OtherVersion, SourceError
-from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats import format_of_file, writes_tree
 from dsprep.opening import opened
 from dsprep.storage.files import entries, is_file, is_taken
 from dsprep.storage.local import is_scratch
@@ -141,7 +141,7 @@ def files_named(
 
 def is_of(manifest: Manifest, own_name: str | None) -> bool:
     """Return whether a manifest that is named after a file or a directory is the one of that."""
-    is_tree = manifest.format in FORMATS and FORMATS[manifest.format].is_tree
+    is_tree = writes_tree(manifest.format)
     is_file = any(shard.name == own_name for shard in manifest.shards)
     return is_tree or is_file or manifest.directory == own_name
 

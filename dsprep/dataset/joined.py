@@ -12,6 +12,7 @@ from typing import Any
 from dsprep.dataset.find import DataSet
 from dsprep.dataset.manifest import Manifest, common_name
 from dsprep.errors import OptionError, SourceError
+from dsprep.formats import writes_tree
 from dsprep.schema import Schema
 
 # Options that do not say what a sample is: how the source was selected and cut into shards.
@@ -23,7 +24,7 @@ def joined(sets: Sequence[DataSet]) -> Manifest:
     """Return the manifest of the shards of all sets, without the files beside them."""
     first, schema = sets[0], sets[0].manifest.schema
     for each in sets:
-        if each.recorded.layout.is_tree:
+        if writes_tree(each.recorded.layout.name):
             raise OptionError(f"{each.name}: is a folder of files; join takes data sets of shards")
     for other in sets[1:]:
         _require_alike(first, other)

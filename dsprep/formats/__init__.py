@@ -105,6 +105,11 @@ def format_of_file(path: str) -> type[Format] | None:
     return FORMATS["tfrecord"] if _NUMBERED.search(plain) else None
 
 
+def writes_tree(name: str | None) -> bool:
+    """Return whether data sets of a format are one tree of files; False for no format."""
+    return name is not None and name in FORMATS and FORMATS[name].is_tree
+
+
 def is_table_of_copies(path: str) -> bool:
     """Return whether a file has the name of the table that ``dsprep augment`` writes."""
     return f".{os.path.basename(path)}".endswith(f".{AUGMENT_FILE}")

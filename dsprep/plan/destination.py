@@ -11,7 +11,7 @@ from pathlib import Path
 from dsprep.dataset.find import Place, data_set_beside
 from dsprep.dataset.manifest import MANIFEST, scratch_of
 from dsprep.errors import OptionError
-from dsprep.formats import FORMATS, TABLES, format_of_file
+from dsprep.formats import TABLES, format_of_file, writes_tree
 from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
 from dsprep.storage.files import canonical, require_disk
@@ -163,7 +163,7 @@ def parse_destination(
         raise OptionError("the destination is empty")
     if path == "-":
         raise OptionError("-: only dsprep convert - - writes to stdout; name a directory or a file")
-    is_tree = format_name is not None and format_name in FORMATS and FORMATS[format_name].is_tree
+    is_tree = writes_tree(format_name)
     if is_tree:
         require_disk(path)
     require_local(path)

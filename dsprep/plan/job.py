@@ -98,6 +98,11 @@ class Job:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def writes_tree(self) -> bool:
+        """Whether the output is one tree of files, and what is planned as shards are its pieces."""
+        return self.layout.is_tree
+
+    @property
     def selects(self) -> bool:
         """Whether some samples may be left out on purpose."""
         return self.filter is not None or self.filter_table is not None
@@ -163,7 +168,7 @@ class Job:
         So no image for validation or test is in a shard that is called ``train``. What chooses the
         samples tells first, then the directory that all lie in, then the source.
         """
-        is_free = not (self.destination.single or self.layout.is_tree or self.size.by_file)
+        is_free = not (self.destination.single or self.writes_tree or self.size.by_file)
         if "--name" in self.given or not is_free or catalog.sides or self.first_shard:
             return self
         source = self.source
@@ -261,7 +266,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     needs_image = reader.has_images and not job.source.choice.no_image and not job.copies
     needs_image = needs_image and not (catalog.imageless and job.augmented is None)
     if settled.schema.image is None and needs_image:
-        if reader.reads_samples:
+        if not catalog.tells_all:
             raise no_image_error(job.source.root, settled.schema)
         raise OptionError(
             f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
@@ -272,14 +277,14 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
         guarded = job.layout.limits.images is not None
-        whole = reader.reads_samples and catalog.annotated is None
+        whole = not catalog.tells_all and catalog.annotated is None
         check = "structure" if guarded else "none" if whole else "header"
     has_lists = catalog.lists and job.divide is None and not job.first_shard
     if has_lists and replace(size, by_file=False) == ShardSize():
         size = ShardSize(by_file=True)
-    elif size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
+    elif size.by_file and not catalog.keeps_files_together():
         size = ShardSize()
-    if job.layout.is_tree:
+    if job.writes_tree:
         size = ShardSize(target=_UNIT)
     idle = idle_names("--keep-fields", sorted(job.images.keep_fields), settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
@@ -328,7 +333,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
             )
         return replace(job, copies=False, schema=layout.schema)
     # The files of a tree are laid out by the schema.
-    same = reader.reads_format(layout.name) and not layout.is_tree
+    same = reader.reads_format(layout.name) and not job.writes_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
     pixels = reader.pixels is not None  # which are made images

@@ -94,10 +94,10 @@ class Plan:
     def files(self) -> Iterator[str]:
         """Yield the names of all files that the run may write, the manifest excepted."""
         destination, layout = self.job.destination, self.job.layout
-        if layout.is_tree:
+        if self.job.writes_tree:
             for name in ("files.jsonl", "lst", "manifest"):
                 yield destination.companion(name).name
-        for shard in () if layout.is_tree else self.shards:
+        for shard in () if self.job.writes_tree else self.shards:
             yield shard.name
             yield from (name for name in sidecars(layout, shard.name) if name not in self.spared)
         for side, _ in self.sets:
@@ -227,7 +227,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Executor) -> None:
     if option is None:
         return
     spoiled: dict[str, str] = {}
-    if catalog.reader.reads_samples:
+    if not catalog.tells_all:
         count = min(_LOOKED_AT, len(catalog))
         places = [number * len(catalog) // count for number in range(count)]
         rows = replace(catalog, table=catalog.table[places]).rows()
@@ -290,7 +290,7 @@ def _require_objects(job: Job, catalog: Catalog) -> None:
 
 
 def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable[[int, int], str]:
-    if job.layout.is_tree:  # pieces of what becomes one tree
+    if job.writes_tree:  # pieces of what becomes one tree
         return lambda number, count: f"units-{before + number:06d}"
     if job.destination.single:
         if side and before:

@@ -170,7 +170,7 @@ def _check(plan: Plan) -> None:
             raise ValueError(f"a file cannot have the name {name!r}")
     names = {each.name for each in plan.shards}
     units = {f"units-{number:06d}" for number in range(len(names))}
-    if len(names) < len(plan.shards) or (plan.job.layout.is_tree and names != units):
+    if len(names) < len(plan.shards) or (plan.job.writes_tree and names != units):
         raise ValueError("its shards have no names of their own")
     table = plan.catalog.table
     for column, named in (("side", plan.catalog.sides), ("list", plan.catalog.lists)):

@@ -93,7 +93,7 @@ def weigh(
     ``sample`` is what is tried, which does not depend on a shuffle (:func:`some_of`).
     """
     sizes = catalog.table["size"]
-    layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
+    layout, whole, by_bytes = job.layout, not catalog.tells_all, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes.cast(int), None, not job.copies
     encodes = catalog.reader.encodes or catalog.reader.pixels is not None

@@ -85,7 +85,7 @@ class Run:
         if self._state.resumed and (self._part is None or len(missing) < len(self._shards)):
             complete = sum(shard.name in done for shard in self._shards)
             kept = f"{complete:,} of {format_count(len(self._shards), 'shard')} complete, "
-            kept = "" if self._pipeline.layout.is_tree else kept
+            kept = "" if self._plan.job.writes_tree else kept
             left = f"{kept}{format_count(rows, 'sample')} left to write"
             progress.note(f"{self._plan.job.destination}: continues; {left}")
         where = f" on {pool}" if pool.is_cluster else ""
@@ -119,7 +119,7 @@ class Run:
             if any(piece.name in self._places for piece in own):
                 place = range(unit.bytes)
             # A unit of a tree is no shard: it is a piece, without trailer and sidecars.
-            whole = unit.name in shards and not pipeline.layout.is_tree
+            whole = unit.name in shards and not self._plan.job.writes_tree
             target = own_target if whole or place else state.pieces
             name = self._wholes.get(unit.name, unit.name)
             shared = str(target.partial(name))
@@ -184,7 +184,6 @@ class Run:
         # Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
         # does opening a small file, but not copying a large one.
         plan, pipeline, shards = self._plan, self._pipeline, len(self._shards)
-        reader = plan.catalog.reader
         if workers == 1 or not self._can_be_cut():
             return False
         needed = 2 * sum(shard.bytes for shard in self._shards)  # pieces wait on this disk
@@ -193,7 +192,7 @@ class Run:
             return False
         if pipeline.images.changes or pipeline.images.check == "decode":
             return shards < 4 * workers
-        if reader.reads_samples and not pipeline.copies:
+        if not (pipeline.reads_images or pipeline.copies):
             return shards < workers
         is_small = self._bytes / len(self._sizes) < _SMALL_FILE
         return shards == 1 and is_small and self._bytes > _LONG
@@ -210,7 +209,7 @@ class Run:
     def _shared(self, workers: int) -> dict[str, list[PlannedShard]]:
         """Cut the last shards into pieces of one file each, if some workers would have none."""
         job, catalog, shards = self._plan.job, self._plan.catalog, self._shards
-        known = not self._plan.estimated and (job.copies or not catalog.reader.reads_samples)
+        known = not self._plan.estimated and (job.copies or catalog.tells_all)
         if not known or not self._can_be_cut():
             return {}
         last, found = shards[len(shards) - len(shards) % workers :], {}

@@ -205,7 +205,7 @@ class _Facts:
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
         self._has_sidecars = bool(layout.sidecar_suffixes)
-        self._is_listed = pipeline.reader.reads_samples or self._layout is not None
+        self._is_listed = not pipeline.reads_images or self._layout is not None
 
     def add(self, sample: Sample, size: int) -> None:
         written = self._written
@@ -236,7 +236,7 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
     if pipeline.copies:
         return ((count, block) for block, count in pipeline.reader.copy(rows))
     samples = make_samples(pipeline, rows)
-    if pipeline.layout.distinct == "key" and pipeline.reader.reads_samples:
+    if pipeline.layout.distinct == "key" and not pipeline.reads_images:
         samples = _distinct(samples)
     return zip(repeat(1), samples)
 

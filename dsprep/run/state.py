@@ -27,7 +27,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import AUGMENT_FILE, FORMATS
+from dsprep.formats import AUGMENT_FILE, writes_tree
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.listing import LISTING
 from dsprep.images import bilinear
@@ -246,7 +246,7 @@ def damages(target: Target, finished: Manifest) -> list[tuple[str, str]]:
 
 def holds_folder(finished: Manifest) -> bool:
     """Return whether a data set is a folder of files rather than shards."""
-    return finished.format in FORMATS and FORMATS[finished.format].is_tree
+    return writes_tree(finished.format)
 
 
 def _damage(size: int, found: int | None) -> str:
@@ -261,7 +261,7 @@ def begin(
 ) -> None:
     """Begin a run, or go on with it: refuse what would end badly before the first byte."""
     # `base` is the data set to which shards are added.
-    destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
+    destination, target, is_tree = plan.job.destination, state.target, plan.job.writes_tree
     is_finished = require_vacant(state, overwrite=overwrite, adding=base is not None)
     replaced = None
     if overwrite or is_finished:
@@ -416,7 +416,7 @@ def _refuse_files_of_others(
 
 def _is_of_lists(plan: Plan, name: str) -> bool:
     """Return whether a file is the classes of the lists of the source, and none are written."""
-    if plan.catalog.classes is not None or plan.catalog.reader.reads_samples:
+    if plan.catalog.classes is not None or not plan.catalog.tells_all:
         return False
     from dsprep.lists.store import classes_path  # not before polars is there
 
@@ -480,7 +480,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         rejects = [*rejects_of(target, base, advice), *rejects]
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     files: list[FileReceipt] = []
-    if job.layout.is_tree:
+    if job.writes_tree:
         shards, size = [], finish_folder(plan, state.pieces, state.target, outcome.effects)
         files.append(FileReceipt.of(job.destination.companion(LISTING)))
     else:
@@ -564,7 +564,7 @@ def _companions(
 ) -> dict[str, bytes]:
     """Return the files beside the shards, by name; an empty one is a report without entries."""
     job, destination = plan.job, plan.job.destination
-    found = companions_of(plan, classes) if job.layout.is_tree else {}
+    found = companions_of(plan, classes) if job.writes_tree else {}
     if classes:
         found[destination.companion("classes.txt").name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}

@@ -15,7 +15,7 @@ from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import effect_notes
-from dsprep.formats import FORMATS
+from dsprep.formats import writes_tree
 from dsprep.formats.base import Format, ShardFacts
 from dsprep.moving import Frame
 from dsprep.opening import as_given
@@ -204,7 +204,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
         given,
         format=format_name,
         single=destination.single and str(destination),
-        tree=FORMATS[format_name].is_tree,
+        tree=writes_tree(format_name),
         gzip=is_gzip,
         remote=destination.remote is not None,
         stream=False,

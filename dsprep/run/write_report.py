@@ -112,7 +112,7 @@ def report_of(
         destination=str(job.destination),
         format=job.layout.name,
         state=state,
-        shards=[] if job.layout.is_tree else shards,  # its pieces are no files to look for
+        shards=[] if job.writes_tree else shards,  # its pieces are no files to look for
         samples=manifest.samples if manifest else len(catalog),
         bytes=manifest.bytes if manifest else sum(shard.bytes for shard in shards),
         estimated=manifest is None and (plan.estimated or job.layout.compressed),
@@ -203,7 +203,7 @@ def _unlabeled(plan: Plan) -> str:
             f"job takes for a class; only {plan.job.destination.manifest.name} says that it "
             "is none"
         )
-    if not plan.catalog.reader.reads_samples:
+    if plan.catalog.tells_all:
         note += (
             "; to have labels, give --labels FILE, --list FILE or --label-regex REGEX, or put the "
             "images of each class into a directory of its own"

@@ -51,7 +51,7 @@ def with_schema(
     rows of the catalog tell the label; the user leaves fields out and renames others; all samples
     tell the classes that are not known yet.
     """
-    is_whole = catalog.reader.reads_samples
+    is_whole = not catalog.tells_all
     label = _label_of_rows(catalog, choice.schema) or _label_of_rows(catalog, catalog.schema)
     if is_whole:
         catalog, settled = _of_samples(catalog, choice, label, run_all)

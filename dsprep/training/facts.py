@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dsprep.dataset.find import DataSet, Place, data_set_at, data_set_beside, data_set_inside
 from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
 from dsprep.errors import OptionError, SourceError, source_errors
-from dsprep.formats import FORMATS
+from dsprep.formats import writes_tree
 from dsprep.formats.augmented import (
     MANIFESTS,
     AugmentedLine,
@@ -138,7 +138,7 @@ def _of_data_set(place: str, data_set: DataSet) -> list[DataFacts]:
     transform, schema = recorded_options(manifest, place).transform, manifest.schema
     classed = schema and (schema.objects or schema.label_field)
     classes = len(classed.names) if classed and classed.names else len(manifest.classes or ())
-    if FORMATS[manifest.format].is_tree:
+    if writes_tree(manifest.format):
         tree = place.removesuffix(f".{MANIFEST}").removesuffix(f"/{MANIFEST}")
         made = replace(_of_files(tree), samples=manifest.samples, bytes=manifest.bytes)
         return [replace(made, classes=classes or None, shape=_shape(transform))]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS
+from dsprep.formats import writes_tree
 from dsprep.options import option_name
 from dsprep.places.scan import scan_below
 from dsprep.plan.options import AugmentOptions, ConvertOptions, PackOptions, ShardOptions
@@ -178,7 +178,7 @@ def _needed(option: str, place: str, prefix: object, others: Sequence[_Input]) -
 def _is_tree(words: Sequence[str], options: SagemakerOptions) -> bool:
     """Return whether the command writes a folder, which has to fit the instances and the place."""
     asked = [value for option, value in _pairs(words, {"--to"}) if option]
-    if not asked or asked[-1] not in FORMATS or not FORMATS[asked[-1]].is_tree:
+    if not asked or not writes_tree(asked[-1]):
         return False
     if not options.sharded and options.instances > 1:
         raise OptionError(

@@ -46,6 +46,11 @@ class Shards:
     def directory(self) -> Path:
         return self.destination.directory
 
+    @property
+    def hold_tree(self) -> bool:
+        """Whether they are a tree of files that a listing describes, and no shards."""
+        return self.made.layout.is_tree
+
     def shown(self, name: str) -> str:
         """Return the name of a file in the directory of the shards, or beside it."""
         return name.removeprefix(self.destination.shard(""))

@@ -180,7 +180,7 @@ def _verify(
     found: DataSet, shards: Shards, download: bool, pace: Pace, progress: Progress
 ) -> VerifyReport:
     assert shards.manifest is not None
-    where, is_tree = shards.destination, shards.made.layout.is_tree
+    where, is_tree = shards.destination, shards.hold_tree
     store, prefix = store_of(where.url(""))
     problems = []
     if where.scratch.name in found.place.names.directories:

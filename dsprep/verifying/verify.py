@@ -80,7 +80,7 @@ def verify(options: VerifyOptions) -> VerifyReport:
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
     for shards in found if loader is not None else ():
-        if shards.made.layout.is_tree:
+        if shards.hold_tree:
             raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
         require_loader(loader or "", shards.made.layout.name)
     if choice != Choice() and any(shards.manifest and shards.manifest.schema for shards in found):
@@ -107,7 +107,7 @@ def _verify(
     progress: Progress,
 ) -> VerifyReport:
     manifest, made = shards.manifest, shards.made
-    is_tree, decode, loader = made.layout.is_tree, options.decode, options.loader
+    is_tree, decode, loader = shards.hold_tree, options.decode, options.loader
     problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
@@ -207,7 +207,7 @@ def _verify(
 def understand(shards: Shards, choice: Choice, pool: Executor) -> Understood:
     """Find the schema of shards: in the manifest, or by a look at samples as ``convert`` does."""
     manifest, layout = shards.manifest, shards.made.layout
-    if layout.is_tree:  # raw samples have their values under the names of the fields
+    if shards.hold_tree:  # raw samples have their values under the names of the fields
         schema = layout.schema or Schema(())
         fields = tuple(
             replace(field, places=((field.name,),))
@@ -288,7 +288,7 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
         yield Problem(scratch.name, UNFINISHED)
     if manifest is None:
         return
-    if not shards.made.layout.is_tree:
+    if not shards.hold_tree:
         for wrong in false_totals(manifest):
             yield Problem(shards.destination.manifest.name, wrong)
     large = set(shards.names)

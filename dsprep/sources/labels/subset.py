@@ -53,7 +53,7 @@ def keep_classes(catalog: Catalog, source: Source) -> tuple[Catalog, list[Findin
     names = tuple(known[number] for number in kept)
     column = table["cls"].replace_strict(kept, range(len(kept)), return_dtype=pl.Int64)
     settled, overridden = catalog.settled, catalog.overridden
-    if catalog.reader.reads_samples:
+    if not catalog.tells_all:
         settled, overridden = with_label(settled, column, names), overridden | {"label"}
     elif schema.label_field is not None and schema.label_field.type == "class":
         settled = settled._replace(schema=schema.with_names(names))
