@@ -12,7 +12,8 @@ from dsprep.annotations.voc import VocImage, counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
-from dsprep.sources.annotated.annotated import Scan, Texts, look_at
+from dsprep.sources.annotated.annotated import Scan
+from dsprep.sources.annotated.texts import Texts, look_at
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from dsprep.annotations.yolo import (
 )
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated.annotated import ImageFinder, Scan, Texts, look_at, some_lines
+from dsprep.sources.annotated.annotated import ImageFinder, Scan, some_lines
+from dsprep.sources.annotated.texts import Texts, look_at
 from dsprep.storage.files import full_path
 from dsprep.units import format_count
 

@@ -1,0 +1,119 @@
+"""Annotations in a file for each image, as YOLO and Pascal VOC have them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from dsprep.annotations.objects import Objects
+from dsprep.errors import SourceError
+from dsprep.sources.annotated.annotated import Annotations, some_lines
+from dsprep.storage.files import read_sized
+from dsprep.units import format_count
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+
+
+@dataclass(frozen=True)
+class Texts(Annotations):
+    """Annotations in a file for each image: a place is its path below a root, and its size.
+
+    Or, if the file lies in an archive, its content.
+    """
+
+    root: str
+
+    @abstractmethod
+    def parse(self, data: bytes) -> Objects:
+        """Return the objects that a file tells."""
+
+    @abstractmethod
+    def look(self, data: bytes) -> tuple[int, int, Collection[Any], Mapping[str, int]]:
+        """Return what a file tells: objects, the bytes that it takes as JSON, classes, and more.
+
+        The bytes, at most, are those besides the boxes; more is what else is there, and how often.
+        """
+
+    def data(self, place: tuple[str, int | bytes]) -> bytes:
+        path, size = place
+        if isinstance(size, bytes):
+            return size
+        found = read_sized(f"{self.root.rstrip('/')}/{path}", size)
+        if found is None:
+            raise ValueError(f"{path} has changed: it had {size} bytes when it was listed")
+        return found
+
+    def opened(self, places: Sequence[Any]) -> AbstractContextManager[Callable[[int], Objects]]:
+        return nullcontext(lambda at: self.parse(self.data(places[at])))
+
+
+@dataclass
+class Looked:
+    """What is in files of annotations, by their order."""
+
+    counts: list[int] = field(default_factory=list)  # how many objects each tells
+    # the bytes that these take as JSON, at most, besides the boxes
+    texts: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)
+    classes: set[Any] = field(default_factory=set)  # those that objects have
+    facts: Counter[str] = field(default_factory=Counter)  # what else is there, and how often
+    problems: list[str] = field(default_factory=list)  # what is wrong with some files
+
+    @property
+    def digest(self) -> str:
+        return sha256(b"".join(self.digests)).hexdigest()
+
+
+_FILES_AT_ONCE = 512  # files that a worker looks at in a call
+
+
+def look_at(
+    annotations: Texts, places: Sequence[tuple[str, int | bytes]], run_all: RunAll
+) -> Looked:
+    """Read the files of annotations; refuse them if any is damaged."""
+    starts = range(0, len(places), _FILES_AT_ONCE)
+    tasks = [(annotations, places[start : start + _FILES_AT_ONCE]) for start in starts]
+    found = Looked()
+    for part in run_all(look_at_some, tasks):
+        found.counts += part.counts
+        found.texts += part.texts
+        found.digests += part.digests
+        found.classes |= part.classes
+        found.facts.update(part.facts)
+        found.problems += part.problems
+    if found.problems:
+        count = len(found.problems)
+        raise SourceError(
+            f"{annotations.root}: {format_count(count, 'file')} of annotations cannot be read: "
+            f"correct or remove {'it' if count == 1 else 'them'}:",
+            *some_lines(found.problems, count),
+        )
+    return found
+
+
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Looked:
+    """Read some files of annotations, in a worker."""
+    annotations, places = task
+    digest, found = sha256(), Looked()
+    for path, size in places:
+        try:
+            data = annotations.data((path, size))
+            count, told, classes, facts = annotations.look(data)
+        except (ValueError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            found.problems.append(f"{path}: {why}")
+            continue
+        digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), len(data)))
+        digest.update(data)
+        found.counts.append(count)
+        found.texts.append(told)
+        found.classes.update(classes)
+        found.facts.update(facts)
+    found.digests.append(digest.digest())
+    return found
