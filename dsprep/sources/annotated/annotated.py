@@ -191,59 +191,31 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
 
     table = files.table.sort("path")
     paths, findings = table["path"].to_list(), [*files.findings]
-    numbers, fields = [_NONE] * len(paths), [Field("image", "image", places=(("image",),))]
-    sides: tuple[str, ...] = ()
+    numbers, sides = [_NONE] * len(paths), tuple[str, ...]()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
         _require_names(scan)
         numbers, missing = matched(scan, paths)
-        detail = f"named in {posixpath.basename(scan.where)}"
-        findings = [found for found in findings if found.path not in scan.used]
-        findings += [*scan.findings, *(Finding("missing", name, detail) for name in missing)]
         taken, sides = _taken(source, scan, paths, numbers)
         own = pl.Series("side", taken, dtype=pl.Int64)
+        findings = _with_findings_of(scan, findings, missing)
         findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
-    if told.annotations is not None:
-        require_lines(told.classes, source.root, "objects.classes.txt")
-        objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
-        fields.append(replace(objects, flags=told.flags))
-    has_image_ids = told.has_image_ids
-    if has_image_ids and any(numbers[at] == _NONE for at in table["annotation"]):
-        has_image_ids = False
-        said = "ids of images not kept, as those that are not listed have none"
-        findings.append(Finding("note", "", said))
-    if has_image_ids:
-        fields.append(Field(IMAGE_ID, "int", False, places=((IMAGE_ID,),)))
-    masks: Masks | TableMasks | None = None
-    if told.masks is not None:
-        are_runs = isinstance(told.masks, TableMasks)
-        require_effect("", source.given, own_masks=True, own_runs=are_runs)
-        masks = told.masks.of(numbers)
-        lacks = isinstance(masks, Masks) and "" in masks.paths
-        fields.append(Field(MASK, "mask", lacks, masks.names, ((MASK,),)))
-    elif source.masks is not None:
-        masks, others = find_masks(source, paths, run_all)
-        if others:
-            said = f"{format_count(len(others), 'file')} in {source.masks} without an image"
-            findings.append(Finding("note", "", f"{said}: {format_some(others)}"))
-        bare = sum(not masks.paths[number] for number in table["annotation"])
-        if lacks := bare > 0:
-            said = f"{format_count(bare, 'image')} without a mask in {source.masks}"
-            findings.append(Finding("note", "", said))
-        fields.append(Field(MASK, "mask", lacks, mask_names(source), ((MASK,),)))
+    rows = table["annotation"].to_list()
+    objects = _objects_fields(told, source.root)
+    ids, id_notes = _image_id_fields(told, [numbers[row] for row in rows])
+    masks, mask_fields, mask_notes = _masks_of(source, told, paths, numbers, rows, run_all)
+    findings += [*id_notes, *mask_notes]
     if isinstance(masks, Masks):
-        top = posixpath.relpath(masks.root, source.root)
-        own_masks = (masks.paths[number] for number in table["annotation"])
-        used = {posixpath.normpath(posixpath.join(top, path)) for path in own_masks if path}
-        findings = [each for each in findings if each.kind != "unlisted" or each.path not in used]
-    fields = [replace(each, told="the files") for each in fields]
+        findings = _without_masks(findings, masks, rows, source.root)
+    fields = (Field("image", "image", places=(("image",),)), *objects, *ids, *mask_fields)
+    fields = tuple(replace(each, told="the files") for each in fields)
     columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
     columns += ["side"] if sides else []
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
     images = files.reader or FileReader(source.root)
-    reader = AnnotatedReader(images, told.annotations, masks, has_image_ids)
+    reader = AnnotatedReader(images, told.annotations, masks, has_image_ids=bool(ids))
     # The last row is for images without annotations, whose number is -1.
     sizes = pl.DataFrame({"objects": [*told.counts, 0], "texts": [*told.texts, 0]}).cast(pl.Int64)
     sizes = sizes[[number % sizes.height for number in numbers]]
@@ -252,7 +224,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
         digest.update(masks.digest())
     catalog = Catalog(
-        *(table, source.root, None, reader, Schema(tuple(fields), "image", format="folder")),
+        *(table, source.root, None, reader, Schema(fields, "image", format="folder")),
         schema_known=True,
         sides=sides,
         annotated=Annotated(
@@ -265,6 +237,78 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         catalog, notes = with_sides_of_directories(catalog)
         findings += notes
     return catalog, sorted(findings, key=lambda found: found.path)
+
+
+def _with_findings_of(
+    scan: Scan, findings: Iterable[Finding], missing: Iterable[str]
+) -> list[Finding]:
+    """Return the findings about files without those that a scan used, and with its own."""
+    detail = f"named in {posixpath.basename(scan.where)}"
+    used = frozenset(scan.used)
+    others = [found for found in findings if found.path not in used]
+    return [*others, *scan.findings, *(Finding("missing", name, detail) for name in missing)]
+
+
+def _objects_fields(told: Scan, root: str) -> list[Field]:
+    """Return the field of objects, if there are annotations."""
+    if told.annotations is None:
+        return []
+    require_lines(told.classes, root, "objects.classes.txt")
+    objects = Field(OBJECTS, "objects", False, told.classes, ((OBJECTS,),), ids=told.ids)
+    return [replace(objects, flags=told.flags)]
+
+
+def _image_id_fields(told: Scan, numbers: Sequence[int]) -> tuple[list[Field], list[Finding]]:
+    """Return the field of ids of images, if all images that are taken have one, and notes."""
+    if not told.has_image_ids:
+        return [], []
+    if _NONE in numbers:
+        said = "ids of images not kept, as those that are not listed have none"
+        return [], [Finding("note", "", said)]
+    return [Field(IMAGE_ID, "int", False, places=((IMAGE_ID,),))], []
+
+
+def _masks_of(
+    source: Source,
+    told: Scan,
+    paths: Sequence[str],
+    numbers: Sequence[int],
+    rows: Sequence[int],
+    run_all: RunAll,
+) -> tuple[Masks | TableMasks | None, list[Field], list[Finding]]:
+    """Return the masks of images, their field, and notes about images without one.
+
+    The annotations have them, or the directory of ``--masks``. ``rows`` are the images that are
+    taken, as positions in ``paths`` and ``numbers``.
+    """
+    if told.masks is not None:
+        are_runs = isinstance(told.masks, TableMasks)
+        require_effect("", source.given, own_masks=True, own_runs=are_runs)
+        own = told.masks.of(numbers)
+        lacks = isinstance(own, Masks) and "" in own.paths
+        return own, [Field(MASK, "mask", lacks, own.names, ((MASK,),))], []
+    if source.masks is None:
+        return None, [], []
+    masks, others = find_masks(source, paths, run_all)
+    notes = []
+    if others:
+        said = f"{format_count(len(others), 'file')} in {source.masks} without an image"
+        notes.append(f"{said}: {format_some(others)}")
+    bare = sum(not masks.paths[row] for row in rows)
+    if bare:
+        notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")
+    field = Field(MASK, "mask", bare > 0, mask_names(source), ((MASK,),))
+    return masks, [field], [Finding("note", "", note) for note in notes]
+
+
+def _without_masks(
+    findings: Iterable[Finding], masks: Masks, rows: Iterable[int], root: str
+) -> list[Finding]:
+    """Return the findings without images that are left out and are the masks of others."""
+    top = posixpath.relpath(masks.root, root)
+    own = (masks.paths[row] for row in rows)
+    used = {posixpath.normpath(posixpath.join(top, path)) for path in own if path}
+    return [each for each in findings if each.kind != "unlisted" or each.path not in used]
 
 
 def _require_names(scan: Scan) -> None:

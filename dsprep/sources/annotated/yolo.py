@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.annotations.objects import Objects
 from dsprep.annotations.yolo import (
@@ -21,7 +21,7 @@ from dsprep.annotations.yolo import (
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.annotated.annotated import ImageFinder, Scan, some_lines
-from dsprep.sources.annotated.texts import Texts, look_at
+from dsprep.sources.annotated.texts import Looked, Texts, look_at
 from dsprep.storage.files import full_path
 from dsprep.units import format_count
 
@@ -55,86 +55,150 @@ class YoloTexts(Texts):
         return len(objects.items), corners * _NUMBER, numbers, facts
 
 
+class _Set(NamedTuple):
+    """What a set has besides its images, before texts are read."""
+
+    root: str
+    images: Sequence[str]  # below the root, sorted
+    config: str | None  # data.yaml
+    told: DataYaml
+    below: str  # the directory of the texts
+    texts: Mapping[str, int | bytes]  # their sizes or, in an archive, their contents
+
+    @property
+    def where(self) -> str:
+        """What messages name."""
+        return self.config or self.below
+
+
 def scan_yolo(
     source: Source, files: Files, config: str | None, below: str, run_all: RunAll
 ) -> Scan:
     """Find the texts of images below a directory, the classes and the sides of ``data.yaml``."""
     images = sorted(files.table["path"].to_list())
     told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
-    notes: list[Finding] = []
-    sides: dict[str, str] = {}
-    if config and told.sides:
-        sides = _sides(source.root, images, files, config, told, notes)
     texts = dict(files.listed(below, "txt", run_all))
-    given = source.class_names()
-    count = len(told.names) if told.names else told.nc
-    if given and count and len(given) != count:
-        raise SourceError(
-            f"{config}: names {format_count(count, 'class')}, and {source.classes} "
-            f"{len(given)}: the texts have numbers of the former, so leave --classes out"
-        )
-    names, names_file = given or told.names, ""
-    if names is None:
-        names, names_file = _listed_names(below, texts, files)
-    if names is None and told.nc:
-        names = tuple(f"class_{at}" for at in range(told.nc))  # as ultralytics calls them
-        said = f"{config} tells nc and no names, so classes are called {names[0]} and so on"
-        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
+    found = _Set(source.root, images, config, told, below, texts)
+    notes: list[Finding] = []
+    sides = _sides(found, files, notes)
+    names, names_file = _known_names(found, source, files, notes)
     of_image = _texts_of(images, source.root, below, texts, names_file)
-    if not of_image:
-        raise SourceError(
-            f"{config or below}: not one of the {format_count(len(images), 'image')} has a text "
-            "with its objects"
-        )
-    _require_apart(of_image, below)
-    chosen = [path for path in images if path in sides] if sides else images
-    if source.unlisted == "drop":
-        chosen = [path for path in chosen if path in of_image]
+    _require_texts(found, of_image)
+    chosen = _chosen(images, sides, of_image, drops=source.unlisted == "drop")
     used = sorted({of_image[path] for path in chosen if path in of_image})
     annotations = YoloTexts(below, None if names is None else len(names), told.pose)
     looked = look_at(annotations, [(path, texts[path]) for path in used], run_all)
-    rotated = looked.facts.get(_ROTATED, 0)
-    if told.task == "obb" or (told.task == "" and rotated and rotated == looked.facts[_FILLED]):
-        says = f"{config} says task: obb" if told.task else "each row has four corners"
-        raise SourceError(
-            f"{below}: {says}, as rotated boxes (OBB) have, which are not read: if these are "
-            f"polygons, write the line task: segment into {config or 'a file data.yaml there'}"
-        )
-    if names is None:
-        names = tuple(map(str, range(max(looked.classes, default=-1) + 1)))
-        said = "no file tells the names of the classes, so their numbers are their names"
-        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
-    if equal := looked.facts.get(_EQUAL):
-        said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
-        notes.append(Finding("note", "", said))
-    told_by = {"": (0, 0)} | dict(
+    _require_unrotated(found, looked)
+    names = _numbers_as_names(looked, notes) if names is None else names
+    _note_equal_rows(looked, notes)
+    lost = _lost_images(found, of_image)
+    notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
+    sizes = {"": (0, 0)} | dict(
         zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
     )
     own = [of_image.get(path, "") for path in chosen]
-    lists = {text for text in texts if posixpath.basename(text) in NAME_LISTS}
-    alone = sorted(texts.keys() - set(of_image.values()) - lists)
-    lost = {text: path for text in alone if (path := _lost_image(text, below, source.root))}
-    notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
     beside = (names_file, posixpath.relpath(config, below) if config else "")
-    own_files = {*used, *lost, *filter(None, beside)}
     return Scan(
         annotations,
         chosen,
-        [told_by[path][0] for path in own],
-        [told_by[path][1] for path in own],
+        [sizes[path][0] for path in own],
+        [sizes[path][1] for path in own],
         names,
         (),
         looked.digest,
-        config or below,
+        found.where,
         notes,
         flags=False,
         keeps_unlisted=source.unlisted != "drop",
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),
-        used=own_files if below == source.root else (),
+        used={*used, *lost, *filter(None, beside)} if below == source.root else (),
         in_shares=True,
         boxes_alone=not looked.facts.get(_POLYGONS),
     )
+
+
+# Classes
+
+
+def _known_names(
+    found: _Set, source: Source, files: Files, notes: list[Finding]
+) -> tuple[tuple[str, ...] | None, str]:
+    """Return the class names that a file tells, and which list of names it is; None if none does.
+
+    They are those that the user gives, those of ``data.yaml``, or those of a list of Darknet's.
+    """
+    given, told = source.class_names(), found.told
+    count = len(told.names) if told.names else told.nc
+    if given and count and len(given) != count:
+        raise SourceError(
+            f"{found.config}: names {format_count(count, 'class')}, and {source.classes} "
+            f"{len(given)}: the texts have numbers of the former, so leave --classes out"
+        )
+    if (names := given or told.names) is not None:
+        return names, ""
+    names, names_file = _listed_names(found.below, found.texts, files)
+    if names is None and told.nc:
+        names = tuple(f"class_{at}" for at in range(told.nc))  # as ultralytics calls them
+        said = f"{found.config} tells nc and no names, so classes are called {names[0]} and so on"
+        notes.append(Finding("note", "", f"{said}: give --classes FILE"))
+    return names, names_file
+
+
+def _numbers_as_names(looked: Looked, notes: list[Finding]) -> tuple[str, ...]:
+    """Return the numbers of classes as their names, if no file tells these."""
+    said = "no file tells the names of the classes, so their numbers are their names"
+    notes.append(Finding("note", "", f"{said}: give --classes FILE"))
+    return tuple(map(str, range(max(looked.classes, default=-1) + 1)))
+
+
+# Texts
+
+
+def _require_texts(found: _Set, of_image: Mapping[str, str]) -> None:
+    """Refuse a set in which no image has a text, or several have one."""
+    if not of_image:
+        raise SourceError(
+            f"{found.where}: not one of the {format_count(len(found.images), 'image')} has a text "
+            "with its objects"
+        )
+    _require_apart(of_image, found.below)
+
+
+def _chosen(
+    images: Sequence[str], sides: Mapping[str, str], of_image: Mapping[str, str], drops: bool
+) -> Sequence[str]:
+    """Return the images on a side, if there are sides; without those that have no text, if told."""
+    chosen = [path for path in images if path in sides] if sides else images
+    return [path for path in chosen if path in of_image] if drops else chosen
+
+
+def _require_unrotated(found: _Set, looked: Looked) -> None:
+    """Refuse rotated boxes, which have four corners as polygons may have."""
+    told, rotated = found.told, looked.facts.get(_ROTATED, 0)
+    are_rotated = told.task == "" and rotated and rotated == looked.facts[_FILLED]
+    if told.task == "obb" or are_rotated:
+        says = f"{found.config} says task: obb" if told.task else "each row has four corners"
+        where = found.config or "a file data.yaml there"
+        raise SourceError(
+            f"{found.below}: {says}, as rotated boxes (OBB) have, which are not read: if these are "
+            f"polygons, write the line task: segment into {where}"
+        )
+
+
+def _note_equal_rows(looked: Looked, notes: list[Finding]) -> None:
+    """Say how many rows were removed because they are equal to others."""
+    if equal := looked.facts.get(_EQUAL):
+        said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
+        notes.append(Finding("note", "", said))
+
+
+def _lost_images(found: _Set, of_image: Mapping[str, str]) -> dict[str, str]:
+    """Return the images that are not there, by the texts that are theirs."""
+    lists = {text for text in found.texts if posixpath.basename(text) in NAME_LISTS}
+    alone = sorted(found.texts.keys() - set(of_image.values()) - lists)
+    lost = {text: _lost_image(text, found.below, found.root) for text in alone}
+    return {text: path for text, path in lost.items() if path}
 
 
 def _lost_image(text: str, below: str, root: str) -> str:
@@ -214,31 +278,28 @@ def _listed_names(
 # Sides
 
 
-def _sides(
-    root: str,
-    images: Sequence[str],
-    files: Files,
-    config: str,
-    told: DataYaml,
-    notes: list[Finding],
-) -> dict[str, str]:
-    """Return the side of each image that ``data.yaml`` names."""
-    sides: dict[str, str] = {}
+def _sides(found: _Set, files: Files, notes: list[Finding]) -> dict[str, str]:
+    """Return the side of each image that ``data.yaml`` names; empty if it names no sides."""
+    config, told, sides = found.config, found.told, dict[str, str]()
+    if config is None or not told.sides:
+        return sides
     for side, entries in told.sides.items():
         for entry in entries:
-            found = _entry(root, images, files, config, told.path, entry)
-            if found is None:
+            own = _entry(found.root, found.images, files, config, told.path, entry)
+            if own is None:
                 notes.append(Finding("note", "", f"{config}: {side}: there is no {entry}"))
                 continue
-            other = next((sides[path] for path in found if path in sides), side)
+            other = next((sides[path] for path in own if path in sides), side)
             if other != side:
                 said = f"{config}: {side} has images of {other}, which stay there"
                 notes.append(Finding("note", "", said))
-            for path in found:
+            for path in own:
                 sides.setdefault(path, side)
     if not sides:
         tried = ", ".join(entry for entries in told.sides.values() for entry in entries)
-        raise SourceError(f"{config}: not one of the images that it names is below {root}: {tried}")
+        raise SourceError(
+            f"{config}: not one of the images that it names is below {found.root}: {tried}"
+        )
     return sides
 
 
