@@ -84,7 +84,7 @@ def notes(findings: Sequence[Finding]) -> str:
 
 
 def kinds(findings: Sequence[Finding]) -> dict[str, str]:
-    return {found.path: found.kind for found in findings if found.kind != "note"}
+    return {found.path: found.kind for found in findings if found.kind not in ("note", "source")}
 
 
 def coco(names: Sequence[str], annotations: Sequence[Mapping[str, Any]] = (), **values: Any) -> str:
