@@ -181,8 +181,6 @@ sagemaker: --class-names needs --algorithm
     it tells how a table of boxes is read, and these are annotations of {annotations}; leave it out
 --path-column --label-column needs columns
     it names a column of a table, and these are annotations of {annotations}; leave it out
---voc-origin needs reading
-    these are annotations of {annotations}; leave it out
 --masks excludes own_runs
     the table has the masks, as runs of pixels; leave it out
 --mask-classes --mask-colors --mask-values excludes own_masks

@@ -201,11 +201,13 @@ class _SourceCommand(GroupedCommand):
 
     def _add_options(self) -> Sequence[click.Parameter]:
         """Add the options that `SourceOptions` does not have; return these."""
+        from dsprep.sources.annotation_kinds import all_annotation_kinds
         from dsprep.sources.kinds import all_kinds
 
         if not self._added:
             known = options_in(SourceOptions)
-            every = {each.name: each for _, each in all_kinds().options() if each.name not in known}
+            declared = (*all_kinds().options(), *all_annotation_kinds().options())
+            every = {each.name: each for _, each in declared if each.name not in known}
             self._added = list(map(_click_option, every.values()))
             self.params += self._added
         return self._added

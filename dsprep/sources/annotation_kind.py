@@ -188,7 +188,7 @@ class AnnotationKind(ABC):
             by itself.
         directories: What it calls directories of images, in lower case. Above a directory of such a
             name, annotations are looked for.
-        reads: The options about annotations that have an effect with it.
+        reads: The options about annotations that have an effect with it, besides its own.
         takes_several: Whether ``--annotations`` may name several of its files.
         takes_members: Whether ``--annotations`` may name a file in the archive of the images.
         options: The options that only this kind has, as `SourceKind.options` are.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, option
+from dsprep.sources.annotated.voc_options import VocOptions
 from dsprep.sources.pictures.parts_options import PartsOptions
 from dsprep.sources.tables.csv_options import PixelColumnOptions
 
@@ -76,12 +77,6 @@ class AnnotationOptions(Options):
     mask_values: Mapping[str, str] | None = _rare_annotations(
         "Class number of pixels in --masks that have another value: 255=1.", metavar="VALUE=NUMBER"
     )
-    voc_origin: int | None = _rare_annotations(
-        "The number of the first pixel in Pascal VOC's boxes: 0 or 1.  [default: 0 if a coordinate "
-        "is 0, else 1]",
-        metavar="0|1",
-        least=0,
-    )
 
 
 class AnySourceOptions(AnnotationOptions):
@@ -146,7 +141,7 @@ class AnySourceOptions(AnnotationOptions):
     )
 
 
-class SourceOptions(PixelColumnOptions, PartsOptions, AnySourceOptions):
+class SourceOptions(PixelColumnOptions, PartsOptions, VocOptions, AnySourceOptions):
     """The options of sources, with those that only one kind has."""
 
     # options of kinds of sources that this class does not have, by name: those of other packages

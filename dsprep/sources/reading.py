@@ -71,7 +71,7 @@ def _read(source: Source, run_all: RunAll) -> Found:
 
         catalog, notes = keep_classes(_widened(catalog), source)
         findings = [*findings, *notes]
-    _require_own_options(source, chosen.kind)
+    _require_own_options(source, chosen.kind, is_annotated=catalog.sizes is not None)
     return catalog, findings
 
 
@@ -90,17 +90,25 @@ def _class_advice(source: Source) -> str:
     )
 
 
-def _require_own_options(source: Source, kind: SourceKind) -> None:
-    """Refuse options that only another kind of source has."""
+def _require_own_options(source: Source, kind: SourceKind, is_annotated: bool) -> None:
+    """Refuse options that only another kind of source has, or a kind of annotations.
+
+    `annotated.recognized` refuses those of another kind of annotations.
+    """
+    drawn = {declared.name for _, declared in all_annotation_kinds().options()}
     given = {**vars(source), **(source.kind_options or {})}
     known = dict[str, list[type[SourceKind]]]()
     for each, declared in known_kinds(source).options():
         known.setdefault(declared.name, []).append(each)
     for name in (*known, *(source.kind_options or {})):
         option, kinds = option_name(name), known.get(name, [])
-        if type(kind) in kinds or option not in given_options({name: given.get(name)}):
+        if type(kind) in kinds or (name in drawn and is_annotated):
+            continue
+        if option not in given_options({name: given.get(name)}):
             continue
         why = f"SOURCE is not {kinds[0].noun}" if kinds else "no kind of source has this option"
+        if name in drawn:
+            why = "SOURCE has no annotations that it could be about"
         raise OptionError(f"{shown(option, given[name])} has no effect: {why}; leave it out")
 
 

@@ -160,14 +160,20 @@ def require_lines(root: Path) -> str:
     lines = "".join(f"{path} animal 1 2 {8 + n} 9\n" for n, path in enumerate(files))
     (root / "images/boxes.lines").write_text(lines, "utf-8")
     told = run(root, "dsprep", "pack", "images", "found", "--to", "webdataset")
-    os.rename(root / "images/boxes.lines", root / "boxes.txt")
-    named = ("--annotations", "boxes.txt", "--annotation-format", "lines")
-    run(root, "dsprep", "pack", "images", "named", "--to", "webdataset", *named)
+    (root / "images/boxes.lines").unlink()
+    (root / "boxes.txt").write_text(f"a header\n{lines}", "utf-8")
+    pack = ("dsprep", "pack", "images", "named", "--to", "webdataset", "--lines-skipped", "1")
+    said = "--lines-skipped 1 has no effect: SOURCE has no annotations that it could be about"
+    assert said in run(root, *pack, code=2)
+    pack += ("--annotations", "boxes.txt", "--annotation-format", "lines")
+    for part in ("0/2", "1/2"):
+        run(root, *pack, "--part", part)
     first, second = ((root / each / "train-000000.tar").read_bytes() for each in ("found", "named"))
     assert first == second
     assert b'"box":[1.0,2.0,10.0,9.0]' in first
     shown = " ".join(run(root, "dsprep", "pack", "--help-all").split())
     assert "a file of lines of boxes" in shown
+    assert "--lines-skipped N Lines to skip" in shown
     assert re.search(r"--annotation-format \[[a-z|-]*\|lines\|", shown)
     return " ".join(told.split())
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.objects import Object, Objects
+from dsprep.declared import Options, option
 from dsprep.errors import SourceError
 from dsprep.sources.annotated.annotated import Annotations, Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
@@ -35,6 +36,12 @@ class Lines(Annotations):
         return Objects((Object(self.boxes[number], self.numbers[number]),))
 
 
+class LinesOptions(Options):
+    """The options that only such a file has."""
+
+    lines_skipped: int | None = option("Annotations", "Lines to skip at the beginning.")
+
+
 class LinesKind(AnnotationKind):
     """A file whose lines are an image, a class and the four edges of a box."""
 
@@ -44,6 +51,7 @@ class LinesKind(AnnotationKind):
     extensions: ClassVar = (".lines",)
     files: ClassVar = re.compile(r"\.lines$")
     texts: ClassVar = files
+    options: ClassVar = LinesOptions
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
@@ -60,7 +68,8 @@ class LinesKind(AnnotationKind):
         used = [] if place.named else [place.first(self.files, "lines")]
         path = place.named[0].path if place.named else f"{place.root.rstrip('/')}/{used[0]}"
         text = read_text(path) if place.named else place.files.text(place.root, path) or ""
-        rows = [line.split() for line in text.splitlines()]
+        skipped = source.options_of(LinesOptions).lines_skipped or 0
+        rows = [line.split() for line in text.splitlines()[skipped:]]
         if any(len(row) != 6 for row in rows):
             raise SourceError(f"{path}: a line is an image, a class and four numbers")
         classes = number_classes({row[1] for row in rows}, Known(), path)

@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
-from dsprep.options import require_effect
+from dsprep.options import option_name, require_effect, shown
 from dsprep.places.names import SPLITS
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
@@ -49,7 +50,7 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
             raise SourceError(f"{path}: does not exist{where}")
     named = [NamedPath(path, members.get(path, "")) for path in source.annotations]
     kind = _named_kind(source, named)
-    require_effect("", source.given, annotations=kind.words, reads=kind.reads)
+    _require_effect(source, kind)
     _require_taken(source, kind, named)
     place = AnnotatedPlace(source.root, files, named)
     return kind.scan(source, _with_texts(place, kind), run_all)
@@ -119,6 +120,20 @@ def _require_taken(source: Source, kind: AnnotationKind, named: Sequence[NamedPa
         )
 
 
+def _require_effect(source: Source, kind: AnnotationKind) -> None:
+    """Refuse options that have no effect with a kind, as others have them."""
+    options: type = kind.options
+    own = {option_name(name) for name in options_in(options)}
+    require_effect("", source.given, annotations=kind.words, reads={*kind.reads, *own})
+    for _, declared in all_annotation_kinds().options():
+        option = option_name(declared.name)
+        if option in source.given and option not in own:
+            raise OptionError(
+                f"{shown(option, source.given[option])} has no effect: these are annotations of "
+                f"{kind.words}; leave it out"
+            )
+
+
 def _with_texts(place: AnnotatedPlace, kind: AnnotationKind) -> AnnotatedPlace:
     """Return a place with the texts that a kind reads in an archive, which are held in memory."""
     files, members = place.files, [each.member for each in place.named if each.member]
@@ -158,7 +173,7 @@ def _claimed_scan(
 ) -> Scan:
     """Scan the annotations of the kind that claims a folder."""
     try:
-        require_effect("", source.given, annotations=kind.words, reads=kind.reads)
+        _require_effect(source, kind)
         return kind.scan(source, _with_texts(place, kind), run_all)
     except SourceError as error:
         raise SourceError(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.sources.annotated.voc_options import VocOptions
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import Claim, Sure, Use
 
@@ -28,7 +29,7 @@ class VocKind(AnnotationKind):
     files: ClassVar = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
     texts: ClassVar = re.compile(r"(?i)\.(?:xml|txt)$")
     directories: ClassVar = ("jpegimages", "segmentationclass", "segmentationobject")
-    reads: ClassVar = ("--voc-origin",)
+    options: ClassVar = VocOptions
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
