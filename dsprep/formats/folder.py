@@ -25,10 +25,10 @@ import google_crc32c
 
 from dsprep.annotations import mxnet
 from dsprep.annotations.objects import FLAGS, PARTS
-from dsprep.errors import BadImage, BadSample, OptionError, SourceError
+from dsprep.errors import BadImage, BadSample, OptionError
 from dsprep.formats.augmented import Row, format_augmented, format_texts
 from dsprep.formats.base import TreeFormat, refuse_lists_of_bytes
-from dsprep.formats.listing import SIDE, File, Listed, Samples, side_directory
+from dsprep.formats.listing import SIDE, File, Listed, Samples, side_directory, taken_error
 from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
@@ -384,7 +384,8 @@ class FolderWriter:
             try:
                 descriptor = os.open(file.path, _FLAGS, 0o666, dir_fd=self._tree)
             except FileExistsError:
-                raise _taken(sample, file.path, self._holder_of(file.path)) from None
+                holder = self._holder_of(file.path)
+                raise taken_error(sample.path or sample.key, file.path, holder) from None
             with open(descriptor, "wb", buffering=0) as opened:
                 left = memoryview(data)
                 while left:
@@ -413,16 +414,8 @@ class FolderWriter:
         with suppress(FileExistsError):
             os.mkdir(directory, dir_fd=self._tree)
         if not S_ISDIR(os.stat(directory, dir_fd=self._tree, follow_symlinks=False).st_mode):
-            raise _taken(sample, directory)
+            raise taken_error(sample.path or sample.key, directory)
         self._directories.add(directory)
-
-
-def _taken(sample: Sample, path: str, holder: str = "") -> SourceError:
-    other = f"the sample {holder}" if holder else "another sample"
-    return SourceError(
-        f"{sample.path or sample.key}: {other} has the file {path} already, and a folder holds one "
-        "of a name; rename one of them, or give --key index to name files by number"
-    )
 
 
 def _class_text(field: Field, number: int) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from dsprep.storage.local import open_regular
+from dsprep.errors import SourceError
+from dsprep.storage.files import open_file
 
 # What `datasets` takes for the name of a side of a split (its data_files.py).
 SIDE = re.compile(
@@ -17,6 +19,7 @@ SIDE = re.compile(
 )
 LISTING = "files.jsonl"  # in the directory of a unit, where all other files have numbers for names
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+_READ_AT_ONCE = 1 << 20  # bytes
 _LONGEST_LINE = 1 << 24  # bytes of a line of a listing that are read; dsprep's are far shorter
 
 
@@ -100,11 +103,23 @@ Samples: TypeAlias = Callable[[], Iterable[Listed]]
 """Reads the samples of a tree, again and again."""
 
 
-def read_listing(listing: Path) -> Iterator[Listed]:
-    """Read a listing line by line."""
-    with open(listing, "rb", opener=open_regular) as file:
+def read_listing(listing: Path | str) -> Iterator[Listed]:
+    """Read a listing, which may lie in a store, line by line."""
+    with BufferedReader(open_file(str(listing)), _READ_AT_ONCE) as file:
         while line := file.readline(_LONGEST_LINE):
             yield Listed.from_json(line)
+
+
+def taken_error(sample: str, path: str, holder: str = "") -> SourceError:
+    """Return the error for a sample whose file has the path of another one's, or of a directory.
+
+    ``holder`` is the key of the other sample, if it is known.
+    """
+    other = f"the sample {holder}" if holder else "another sample"
+    return SourceError(
+        f"{sample}: {other} has the file {path} already, and a folder holds one of a name; rename "
+        "one of them, or give --key index to name files by number"
+    )
 
 
 def side_directory(path: str) -> str:

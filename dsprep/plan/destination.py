@@ -14,7 +14,7 @@ from dsprep.errors import OptionError
 from dsprep.formats import TABLES, format_of_file, writes_tree
 from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
-from dsprep.storage.files import canonical, require_disk
+from dsprep.storage.files import canonical
 from dsprep.storage.local import stage_for
 from dsprep.storage.store import scheme_of, store_of
 
@@ -57,6 +57,10 @@ class Destination:
     def shard(self, name: str) -> str:
         """Return the name that a shard, or an index of shards, has below the directory."""
         return f"{self.apart}/{name}" if self.apart else name
+
+    def in_folder(self, path: str) -> str:
+        """Return the name that a file of a folder has below the directory."""
+        return f"{self.own_name}/{path}"
 
     def known_as(self, name: str) -> str:
         """Return the name of a companion that other tools know by a name of their own."""
@@ -164,8 +168,6 @@ def parse_destination(
     if path == "-":
         raise OptionError("-: only dsprep convert - - writes to stdout; name a directory or a file")
     is_tree = writes_tree(format_name)
-    if is_tree:
-        require_disk(path)
     require_local(path)
     store, key = store_of(path)
     if store.has_rename:
@@ -179,9 +181,13 @@ def parse_destination(
         if apart and not is_single:
             destination = apart_from(path)
     else:
-        found = None if key.endswith("/") else _format_of(key, format_name)
+        found = None if key.endswith("/") or is_tree else _format_of(key, format_name)
         above, slash, name = key.removesuffix("/").rpartition("/")
-        if found is None and apart:
+        if is_tree:
+            place = store.url(above + slash)
+            stage = stage_for(f"{place}{_require_own_name(name, path)}")
+            destination = Destination(stage, name, place)
+        elif found is None and apart:
             place = store.url(above + slash)
             stage = stage_for(f"{place}{_require_own_name(name, path)}")
             destination = Destination(stage, remote=place, apart=name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -21,6 +22,7 @@ from uuid import uuid4
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DestinationError, SourceError
+from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.plan.destination import Destination
 from dsprep.run.hold import Hold
 from dsprep.run.part import Part
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RUN, RECEIPTS, REPLACED, HOLDER = "run.json", "receipts", "replaced.json", "holder"
+REPLACED_LISTING = f"replaced.{LISTING}"  # of a folder on S3, whose files stay
 PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
 NOWHERE: Mapping[str, str] = {}
+_UNIT = re.compile("units-[0-9]{6,}")  # the name of a unit of a folder
 # What reading a note raises that is cut short, or that dsprep did not write.
 _DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 
@@ -70,7 +74,27 @@ class Target(ABC):
     @property
     def tree(self) -> Path:
         """The directory with the files of a folder, until it gets its name."""
-        return self.destination.directory / "tree"
+        # Pieces on this machine lie beside their notes.
+        above = self.destination.scratch if self._has_folder else self.destination.directory
+        return above / "tree"
+
+    @property
+    def _has_folder(self) -> bool:
+        """Whether this is where a folder goes, rather than where pieces of it wait for others."""
+        return self.destination.single is not None
+
+    def tree_of(self, unit: str) -> Path:
+        """Return the directory that the files of a unit of a folder are written to."""
+        return self.temporary / f"{unit}.tree" if self._has_folder else self.tree
+
+    def listing(self, unit: str) -> str:
+        """Return the name of the listing of a unit of a folder."""
+        return f"{self.notes}{unit}" if self._has_folder else unit
+
+    def listings(self) -> list[str]:
+        """Return the names of the listings of all units that lie among the notes."""
+        names = self._below(self.notes)
+        return [name for name in names if is_unit(name.removeprefix(self.notes))]
 
     @property
     def manifest(self) -> str:
@@ -105,7 +129,14 @@ class Target(ABC):
         ``urls`` is where files of another data set lie, by name, which are not temporary files.
         """
         yield_core()
-        etags = self.publish(written.files, urls)
+        tree = self.tree_of(name)
+        if not is_unit(name) or tree == self.tree:
+            etags = self.publish(written.files, urls)
+        else:
+            files = [file for each in read_listing(self.partial(name)) for file in each.files]
+            # The listing comes first, so that each file that is there is named by one.
+            etags = self.publish(written.files)
+            written.etags = digest_of(self.publish_tree(tree, files))
         receipt = {"shard": name, "written": written.to_json(), "etags": etags}
         self.write(self._receipt(name), json.dumps(receipt).encode())
 
@@ -192,6 +223,22 @@ class Target(ABC):
         """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
 
     @abstractmethod
+    def publish_tree(self, tree: Path, files: Sequence[File]) -> list[str]:
+        """Give files in a directory their paths in the folder; return ETags, if there are such."""
+
+    @abstractmethod
+    def folder_files(self) -> dict[str, tuple[int, str]]:
+        """Return the size and the ETag, if there are such, of all files in the folder, by path."""
+
+    @abstractmethod
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete those of these files of the folder that exist."""
+
+    @abstractmethod
+    def keep_listing(self) -> None:
+        """Keep the listing of a folder that makes way, if its files stay until then."""
+
+    @abstractmethod
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are there."""
 
@@ -222,6 +269,18 @@ class Target(ABC):
     @abstractmethod
     def abort_uploads(self, names: Iterable[str]) -> None:
         """Abort unfinished uploads of these files, which killed runs have left."""
+
+
+def is_unit(name: str) -> bool:
+    """Return whether a name is that of a unit of a folder, rather than of a shard or a piece."""
+    return _UNIT.fullmatch(name) is not None
+
+
+def digest_of(etags: Sequence[str]) -> str:
+    """Return one text for the ETags of files; empty if there are none."""
+    import hashlib  # slow to load, and files on a disk have no ETags
+
+    return hashlib.sha256("\n".join(etags).encode()).hexdigest() if any(etags) else ""
 
 
 def _look(url: str, read: Callable[[str], T]) -> T | None:

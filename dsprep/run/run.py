@@ -63,6 +63,9 @@ class Run:
         """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
         self._is_whole |= pool.is_cluster
+        is_shared = self._is_whole or self._plan.job.destination.remote is not None
+        if self._plan.job.writes_tree and is_shared:
+            self._state.share_units()
         self._unpack(pool)
         # What workers write: shards or, if too few of these are left, pieces of them.
         cuts = self._writes_pieces(pool.size)
@@ -120,7 +123,8 @@ class Run:
                 place = range(unit.bytes)
             # A unit of a tree is no shard: it is a piece, without trailer and sidecars.
             whole = unit.name in shards and not self._plan.job.writes_tree
-            target = own_target if whole or place else state.pieces
+            is_shared = whole or place or state.units is not state.pieces
+            target = own_target if is_shared else state.pieces
             name = self._wholes.get(unit.name, unit.name)
             shared = str(target.partial(name))
             parts = [

@@ -26,7 +26,7 @@ from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
-from dsprep.run.notes import Target
+from dsprep.run.notes import Target, is_unit
 from dsprep.run.written import Written, two_names
 from dsprep.sample import Sample
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
@@ -67,7 +67,8 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     with task.target.trying() as target:
         path = target.partial(task.name)
         with destination_errors(path), ExitStack() as stack:
-            writer = _open_writer(layout, str(path), str(target.tree), task.whole, task.place)
+            tree = str(target.tree_of(task.name))
+            writer = _open_writer(layout, str(path), tree, task.whole, task.place)
             stack.callback(writer.close)
             if task.pieces:
                 written = _join_pieces(task, writer, report)
@@ -75,7 +76,8 @@ def write_shard(task: ShardTask, report: Report) -> Written:
                 written = _write_samples(task.pipeline, task.rows, writer, report)
             writer.finish()
         sidecars = _write_sidecars(task, path, written) if task.whole else []
-        written.files = [*sidecars, FileReceipt(task.name, writer.bytes, writer.crc32c)]
+        name = target.listing(task.name) if is_unit(task.name) else task.name
+        written.files = [*sidecars, FileReceipt(name, writer.bytes, writer.crc32c)]
         if task.whole or task.place is None:
             target.leave(task.name, written)
         return written

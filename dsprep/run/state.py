@@ -36,10 +36,9 @@ from dsprep.plan.plan import Plan
 from dsprep.printable import json_line
 from dsprep.progress import Progress
 from dsprep.run.folder import (
-    companions_of,
-    files_below,
     finish_folder,
-    folder_of,
+    forget_units,
+    receipts_of,
     remove_folder,
     require_free,
     require_own_files,
@@ -47,7 +46,16 @@ from dsprep.run.folder import (
     whole_units,
 )
 from dsprep.run.hold import Hold
-from dsprep.run.notes import LEASES, PLAN, RECEIPTS, REPLACED, RUN, Target
+from dsprep.run.notes import (
+    LEASES,
+    PLAN,
+    RECEIPTS,
+    REPLACED,
+    REPLACED_LISTING,
+    RUN,
+    Target,
+    is_unit,
+)
 from dsprep.run.target import InPlace, target_of
 from dsprep.run.written import Written
 from dsprep.storage.files import canonical, read_bytes
@@ -63,8 +71,9 @@ _MOST_CLASSES = 10_000_000  # more than any data set has; samples may say anythi
 class RunState:
     """An unfinished run: it keeps others out, and knows which shards and pieces are done.
 
-    Pieces of shards, and the tree of a folder, stay on this machine until they are joined. They lie
-    in a directory that is a target of its own, with the same notes.
+    Pieces of shards stay on this machine until they are joined, and so does the tree of a folder
+    that one machine writes to its disk. They lie in a directory that is a target of its own, with
+    the same notes.
     """
 
     def __init__(
@@ -77,13 +86,18 @@ class RunState:
         self.hold: Hold = target.hold(files, progress.note)
         pieces = Destination(target.work / "pieces")
         self.pieces = InPlace(pieces, _run=target._run, durable=False)
+        self.units: Target = self.pieces  # where the listings of the units of a folder are
         try:
             self.resumed, self.other = self._compare(target)
             if self.resumed and target.part is None:  # a part reads those of its own shards
-                self.done |= target.receipts()
+                self.done |= receipts_of(target)
+                if any(map(is_unit, self.done)):  # parts, or a cluster, began to write the folder
+                    self.units = target
             self._goes_on_here, _ = self._compare(self.pieces)
             if self._goes_on_here:
-                self.done |= whole_units(self.pieces, target.destination)
+                found = whole_units(self.pieces, target.destination)
+                is_shared = self.units is target
+                self.done |= {n: it for n, it in found.items() if not (is_shared and is_unit(n))}
         except BaseException:
             self.release()
             raise
@@ -110,10 +124,19 @@ class RunState:
         if not self.resumed:
             self.target.write(self.target.notes + RUN, run)
 
+    def share_units(self) -> None:
+        """Leave the units of a folder at the target, for other machines or because it is remote."""
+        if self.units is self.pieces:
+            for name in list(filter(is_unit, self.done)):
+                del self.done[name]
+            self.units = self.target
+
     def forget(self) -> None:
         """Remove all that an unfinished run has written: nothing is left to go on with."""
         ours = files_of_run(self.target)
-        remove_folder(self.target.destination, ours)
+        forget_units(self.target)
+        if self.target.destination.remote is None:
+            remove_folder(self.target, ours)
         self.target.delete(ours)
         self.target.abort_uploads(ours)
         self.target.delete_notes(RECEIPTS, RUN, PLAN)
@@ -190,10 +213,10 @@ def is_bare(target: Target, finished: Manifest) -> bool:
     """
     if holds_folder(finished):
         try:
-            found = [size for _, _, size in sizes_in_folder(target.destination)]
+            found = [size for _, _, size in sizes_in_folder(target)]
             return found != [] and set(found) == {None}  # texts have no files
         except (OSError, ValueError):  # nothing tells which files are of the folder
-            return not any(files_below(folder_of(target.destination)))
+            return not target.folder_files()
     return bool(finished.shards) and not target.stamps([each.name for each in finished.shards])
 
 
@@ -232,11 +255,10 @@ def damages(target: Target, finished: Manifest) -> list[tuple[str, str]]:
     ]
     if found or not holds_folder(finished):
         return found
-    folder = folder_of(target.destination)
     try:
         return [
-            (f"{folder.name}/{path}", wrong)
-            for path, size, own in sizes_in_folder(target.destination)
+            (target.destination.in_folder(path), wrong)
+            for path, size, own in sizes_in_folder(target)
             if (wrong := _damage(size, own))
         ]
     except (OSError, ValueError) as error:
@@ -261,7 +283,7 @@ def begin(
 ) -> None:
     """Begin a run, or go on with it: refuse what would end badly before the first byte."""
     # `base` is the data set to which shards are added.
-    destination, target, is_tree = plan.job.destination, state.target, plan.job.writes_tree
+    target, is_tree = state.target, plan.job.writes_tree
     is_finished = require_vacant(state, overwrite=overwrite, adding=base is not None)
     replaced = None
     if overwrite or is_finished:
@@ -278,14 +300,14 @@ def begin(
     _require_alone(target, names, base or replaced)
     if base is None:
         if overwrite and is_tree:
-            require_own_files(destination)
+            require_own_files(target)
         make_way(state, names, overwrite, is_finished)
     there = [] if state.resumed else sorted(target.stamps(names))
     if not overwrite:
         _refuse_files_of_others(plan, target, there, base)
         names = [name for name in names if name not in there]
     if is_tree and not state.resumed:
-        require_free(destination)
+        require_free(target)
     state.begin(names, plan.job.words())
 
 
@@ -371,6 +393,11 @@ def make_way(state: RunState, names: Iterable[str], overwrite: bool, is_finished
         _remove_bare_record(target, names)
     if overwrite and target.stamps([target.manifest]):
         if data := _find(target, target.manifest):
+            with suppress(SourceError):
+                finished = parse_manifest(data, target.manifest)
+                remove_replaced(target, finished)  # what a killed run has left of an earlier one
+                if holds_folder(finished):
+                    target.keep_listing()
             target.write(target.notes + REPLACED, data)
         target.delete([target.manifest])
         if target.stamps([target.manifest]):
@@ -394,7 +421,7 @@ def _remove_bare_record(target: Target, names: Iterable[str]) -> None:
     # A file that has changed since is not dsprep's any more. The manifest goes last: a run that is
     # killed here does the same again.
     same = [name for name, (size, _) in stamps.items() if size == sizes[name]]
-    remove_folder(target.destination, same)  # nothing is left in it but empty directories
+    remove_folder(target, same)  # nothing is left in it but empty directories
     target.delete(same)
     target.delete([target.manifest])
 
@@ -480,17 +507,20 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         rejects = [*rejects_of(target, base, advice), *rejects]
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     files: list[FileReceipt] = []
+    beside: dict[str, bytes] = {}  # the files that are made of the listing of a folder
     if job.writes_tree:
-        shards, size = [], finish_folder(plan, state.pieces, state.target, outcome.effects)
-        files.append(FileReceipt.of(job.destination.companion(LISTING)))
+        finished = finish_folder(plan, state.units, target, classes, outcome.effects)
+        shards, size, beside = [], finished.size, finished.companions
+        files.append(finished.listing)
     else:
         shards = [*(base.shards if base else ())]
         for done in (state.done[each.name] for each in plan.shards if not adds_none):
-            *beside, own = done.files
+            *sidecars, own = done.files
             facts = own.name, own.bytes, own.crc32c
-            shards.append(ShardReceipt(*facts, done.samples, tuple(beside)))
+            shards.append(ShardReceipt(*facts, done.samples, tuple(sidecars)))
         size = sum(shard.bytes for shard in shards)
-    files += publish_beside(target, _companions(plan, classes, shards, rejects, base))
+    beside |= _companions(plan, classes, shards, rejects, base)
+    files += publish_beside(target, beside)
     schema, options = job.schema, plan.options()
     has_objects = job.layout.schema is not None and job.layout.schema.objects is not None
     if schema is not None and schema.label_field is not None and classes:
@@ -564,7 +594,7 @@ def _companions(
 ) -> dict[str, bytes]:
     """Return the files beside the shards, by name; an empty one is a report without entries."""
     job, destination = plan.job, plan.job.destination
-    found = companions_of(plan, classes) if job.writes_tree else {}
+    found: dict[str, bytes] = {}
     if classes:
         found[destination.companion("classes.txt").name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}
@@ -617,7 +647,9 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
         if (replaced := parse_manifest(data, target.manifest)) != finished:
             names = set(filter(target.destination.may_hold, replaced.names()))
-            remove_folder(target.destination, names)
+            listing = target.destination.companion(LISTING).name
+            kept = finished is not None and listing in finished.names()
+            remove_folder(target, names, target.destination.url(listing) if kept else "")
             target.delete(names - (finished.names() if finished else set()))
     target.delete_notes(REPLACED)
 
@@ -633,6 +665,8 @@ def tidy_up(target: Target, finished: Manifest) -> None:
     """Remove what a run needed whose manifest is published."""
     remove_replaced(target, finished)
     target.abort_uploads([*files_of_run(target), *finished.names()])
+    if holds_folder(finished):
+        target.delete([*target.listings(), target.notes + REPLACED_LISTING])
     target.delete_notes(RECEIPTS, RUN, PLAN, LEASES)
 
 

@@ -26,9 +26,11 @@ from dsprep.errors import (
     StoreError,
     source_errors,
 )
+from dsprep.formats.listing import LISTING, File
 from dsprep.plan.destination import Destination
+from dsprep.run.folder import delete_files, files_below, folder_of, move_files
 from dsprep.run.hold import Hold
-from dsprep.run.notes import HOLDER, LEASES, NOWHERE, RECEIPTS, RUN, Target
+from dsprep.run.notes import HOLDER, LEASES, NOWHERE, RECEIPTS, REPLACED_LISTING, RUN, Target
 from dsprep.run.part import Part
 from dsprep.storage.files import system_path
 from dsprep.storage.local import (
@@ -53,6 +55,7 @@ from dsprep.workers.worker import machine_name
 if TYPE_CHECKING:
     from dsprep.storage.pool import Pace
     from dsprep.storage.stored import Stored
+    from dsprep.storage.transfer import TransferOptions
 
 T = TypeVar("T")
 
@@ -108,6 +111,24 @@ class InPlace(Target):
                 with destination_errors(final):
                     self.partial(file.name).replace(final)
         return {}
+
+    def publish_tree(self, tree: Path, files: Sequence[File]) -> list[str]:
+        with destination_errors(self.tree):
+            # A try that comes late must not make it again when it has got its name.
+            if not self.destination.companion(LISTING).exists():
+                self.tree.mkdir(exist_ok=True)
+            move_files(tree, self.tree, [file.path for file in files])
+        return []
+
+    def folder_files(self) -> dict[str, tuple[int, str]]:
+        with destination_errors(folder := folder_of(self.destination)):
+            return {path: (size, "") for path, size in files_below(folder)}
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        delete_files(folder_of(self.destination), paths)
+
+    def keep_listing(self) -> None:
+        pass  # its files are removed at once
 
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are on the disk."""
@@ -222,7 +243,8 @@ class Staged(Target):
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         keys = {self._key(name): name for name in names}
-        found = (each for each in self._listed() if each.key in keys)
+        own = [self.notes] if any(name.startswith(self.notes) for name in keys.values()) else []
+        found = (each for each in self._listed(own) if each.key in keys)
         if len(keys) < 2:  # a listing is a request for each thousand files of the data set
             found = (each for each in map(self._store.stat, keys) if each)
         return {keys[each.key]: (each.size, each.etag) for each in found}
@@ -233,10 +255,10 @@ class Staged(Target):
         found = [file.key for level in levels for file in level.files if file.key != prefix]
         return [key.removeprefix(self._key()) for key in found]
 
-    def _listed(self) -> Iterator[Stored]:
-        """List the objects that may be files of this data set."""
+    def _listed(self, more: Sequence[str]) -> Iterator[Stored]:
+        """List the objects that may be files of this data set; ``more`` is where notes are."""
         destination = self.destination
-        prefixes = [destination.stem or destination.own_name]
+        prefixes = [destination.stem or destination.own_name, *more]
         prefixes += [destination.shard("")] if destination.apart else []
         for prefix in prefixes:
             for level in self._store.levels(self._key(prefix)):
@@ -245,34 +267,100 @@ class Staged(Target):
     def publish(
         self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
     ) -> dict[str, str]:
-        from dsprep.storage.transfer import TransferOptions
-
         store, etags = self._store, {}
-        # Tries at once must not send parts of one upload.
-        is_own = self.spread is not None
-        way = TransferOptions(_pace(), keep=not is_own, resume=not is_own)
         # A try that goes on when the run has ended must replace nothing that is there by then.
-        before = [store.stat(self._key(file.name)) if is_own else None for file in files]
+        before = {file.name: self._etag_before(file.name) for file in files}
         self._require_lease()
-        for file, seen in zip(files, before, strict=True):
-            path, key, url = self.partial(file.name), self._key(file.name), urls.get(file.name)
-            if is_own:
-                way = way._replace(replaces=seen.etag if seen else "")
-            try:
-                if url is not None and system_path(url) is None:
-                    sent = store.copy_file(*_found(url, file), key, way)
-                else:
-                    sent = store.send_file(Path(url or path), key, way, file.crc32c)
-                stored = sent.stored
-            except StoreError as error:
-                there = store.stat(key) if is_own and error.kind == "exists" else None
-                if there is None or (there.size, there.any_crc32c) != (file.bytes, file.crc32c):
-                    raise DestinationError(str(error)) from None
-                stored = there  # another try was first
-            etags[file.name] = stored.etag
+        for file in files:
+            path, url = self.partial(file.name), urls.get(file.name)
+            way = self._way(_pace(), before[file.name])
+            etags[file.name] = self._send(store, file, Path(url or path), way, url)
             if url is None:
                 path.unlink()
         return etags
+
+    def _etag_before(self, name: str) -> str | None:
+        """Return the ETag of what a try may replace, empty if there is none; None for anything."""
+        if self.spread is None:
+            return None
+        seen = self._store.stat(self._key(name))
+        return seen.etag if seen else ""
+
+    def _way(self, pace: Pace, before: str | None) -> TransferOptions:
+        from dsprep.storage.transfer import TransferOptions
+
+        # Tries at once must not send parts of one upload.
+        is_own = self.spread is not None
+        return TransferOptions(pace, keep=not is_own, resume=not is_own, replaces=before)
+
+    def _send(
+        self,
+        store: Store,
+        file: FileReceipt,
+        path: Path,
+        way: TransferOptions,
+        url: str | None = None,
+    ) -> str:
+        """Send a file of this machine, or of another store, to its key; return its ETag."""
+        key = self._key(file.name)
+        try:
+            if url is not None and system_path(url) is None:
+                sent = store.copy_file(*_found(url, file), key, way)
+            else:
+                sent = store.send_file(path, key, way, file.crc32c)
+        except StoreError as error:
+            is_own = self.spread is not None
+            there = store.stat(key) if is_own and error.kind == "exists" else None
+            if there is None or (there.size, there.any_crc32c) != (file.bytes, file.crc32c):
+                raise DestinationError(str(error)) from None
+            return there.etag  # another try was first
+        return sent.stored.etag
+
+    def publish_tree(self, tree: Path, files: Sequence[File]) -> list[str]:
+        from dsprep.storage.pool import Pace
+
+        store, name = self._store, self.destination.in_folder
+        receipts = [FileReceipt(name(file.path), file.bytes, file.crc32c) for file in files]
+        for each in receipts:
+            if len(self._key(each.name).encode()) > store.longest_key:
+                raise DestinationError(
+                    f"{self.destination.url(each.name)}: the name is too long: keys on "
+                    f"{store.name} have at most {store.longest_key:,} bytes; rename this sample, "
+                    "or give --key index to name files by number"
+                )
+        pace = Pace()  # a failure stops it
+        try:
+            before = pace.each(self._etag_before, [each.name for each in receipts])
+            self._require_lease()
+
+            def send(number: int) -> str:
+                way = self._way(pace, before[number])
+                return self._send(store, receipts[number], tree / files[number].path, way)
+
+            etags = dict(pace.in_threads(send, range(len(files))))
+        finally:
+            pace.close()
+        shutil.rmtree(tree)
+        return [etags[number] for number in range(len(files))]
+
+    def folder_files(self) -> dict[str, tuple[int, str]]:
+        prefix = self._key(self.destination.in_folder(""))
+        found = (each for page in self._store.list(prefix) for each in page)
+        # What has the name of a directory is made by other programs, and holds nothing.
+        return {
+            each.key.removeprefix(prefix): (each.size, each.etag)
+            for each in found
+            if not each.key.endswith("/")
+        }
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        self.delete(map(self.destination.in_folder, paths))
+
+    def keep_listing(self) -> None:
+        listing = self.destination.companion(LISTING).name
+        if (stored := self._store.stat(self._key(listing))) is not None:
+            key = self._key(self.notes + REPLACED_LISTING)
+            self._store.copy_file(self._store, stored, key, self._way(_pace(), None))
 
     def _require_lease(self) -> None:
         from dsprep.storage.lease import find_lease, lost_lease

@@ -38,6 +38,7 @@ class Written:
     # listed of them was not known before
     sizes: list[int] = field(default_factory=list)
     listed: list[Listed] = field(default_factory=list)
+    etags: str = ""  # of a unit of a folder: a digest of the ETags of its files, if there are such
 
     @classmethod
     def merged(cls, parts: Sequence[Written], source: str) -> Written:
@@ -62,12 +63,14 @@ class Written:
     def to_json(self) -> dict[str, Any]:
         rejects = [(each.path, each.reason, type(each) is MisfitReject) for each in self.rejects]
         values = {name: getattr(self, name) for name in _PLAIN}
+        values |= {"etags": self.etags} if self.etags else {}
         return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Written:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
         written = cls(**{name: kind(values[name]) for name, kind in _PLAIN.items()})
+        written.etags = str(values.get("etags", ""))
         written.files = list(map(FileReceipt.from_json, values["files"]))
         written.rejects = [
             (MisfitReject if misfit else Reject)(path, reason)

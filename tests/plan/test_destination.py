@@ -103,6 +103,10 @@ def test_a_place_on_s3_has_one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("format_name", ["folder", "augmented-manifest"])
-def test_folders_are_not_written_to_s3(format_name: str) -> None:
-    with pytest.raises(OptionError, match="dsprep sync"):
-        parse_destination("s3://bkt/p", format_name)
+def test_a_folder_on_s3_has_its_companions_beside_it(format_name: str) -> None:
+    for path in ("s3://bkt/a/p", "s3://bkt/a/p/"):
+        destination, _ = parse_destination(path, format_name)
+        assert str(destination) == "s3://bkt/a/p"
+        assert destination.url(destination.manifest.name) == "s3://bkt/a/p.manifest.json"
+    with pytest.raises(OptionError, match="nothing can lie beside it"):
+        parse_destination("s3://bkt", format_name)

@@ -54,8 +54,7 @@ def write_folder(root: Path, layout: Folder, *units: Sequence[Sample]) -> int:
     """Write samples to `root/back`, with a listing beside it; returns the bytes of the files."""
     state = begin(root)
     try:
-        return finish_folder(
-            write_units(state, layout, units), state.pieces, state.target, Counter()
-        )
+        plan = write_units(state, layout, units)
+        return finish_folder(plan, state.pieces, state.target, None, Counter()).size
     finally:
         state.hold.remove()

@@ -169,7 +169,9 @@ def test_units_that_a_power_cut_spoiled_are_written_again(tmp_path: Path, damage
         (state.pieces.tree / "c5/other").touch()
     again = begin(tmp_path)
     assert len(again.done) == 4 - (damage != "another file")
-    finish_folder(write_units(again, LAYOUT, crowd(20)), again.pieces, again.target, Counter())
+    finish_folder(
+        write_units(again, LAYOUT, crowd(20)), again.pieces, again.target, None, Counter()
+    )
     again.hold.remove()
     write_folder(tmp_path / "whole", LAYOUT, *crowd(20))
     assert contents(tmp_path / "back") == contents(tmp_path / "whole/back")
@@ -220,10 +222,10 @@ def test_a_disk_that_loses_bytes_has_no_folder(
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
     monkeypatch.setattr(os, "sync", fail)
     with pytest.raises(DestinationError, match="cannot be written"):
-        finish_folder(plan, state.pieces, state.target, Counter())
+        finish_folder(plan, state.pieces, state.target, None, Counter())
     assert not (tmp_path / "back").exists()
     monkeypatch.undo()
-    finish_folder(plan, state.pieces, state.target, Counter())
+    finish_folder(plan, state.pieces, state.target, None, Counter())
     assert len(contents(tmp_path / "back")) == 40
 
 

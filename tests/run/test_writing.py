@@ -174,7 +174,6 @@ def test_no_such_bucket(on_ceph: Machines, ceph: Bucket, twelve: Path) -> None:
 def test_what_is_not_written_to_s3(on_ceph: Machines, ceph: Bucket, twelve: Path) -> None:
     machine = on_ceph("machine")
     for command in (
-        ("convert", twelve, f"{ceph.url}/x", "--to", "folder"),
         ("shard", "append", twelve, f"{ceph.url}/x"),
         ("lst", "create", twelve, "-o", f"{ceph.url}/x.lst"),
         ("split", twelve, "-o", f"{ceph.url}/x", "--ratio", "a=0.8,b=0.2"),
