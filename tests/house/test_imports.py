@@ -48,7 +48,7 @@ LAYERS = [
     "benching editing inspecting splitting training",
     "__init__",
     "cli",
-    "__main__",
+    "__main__ testing",
 ]
 LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 

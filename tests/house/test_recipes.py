@@ -148,6 +148,9 @@ def require_paths(root: Path) -> str:
     assert '"samples": 4' in (root / "parts" / "manifest.json").read_text("utf-8")
     refused = run(root, *pack[:2], "images", "out", *pack[4:], code=2)
     assert "--paths-below images has no effect: SOURCE is not a file of paths; leave" in refused
+    shutil.copyfile(ROOT / "tests/house/toy_contract.py", root / "test_toy.py")
+    found = run(root, "pytest", "-q", "-p", "no:cacheprovider", "test_toy.py")
+    assert " passed" in found
     shown = " ".join(run(root, "dsprep", "pack", "--help").split())
     assert "paths, a file of paths and classes" in shown
     assert "--paths-below DIR Directory that the paths start from" in shown

@@ -13,7 +13,6 @@ from dsprep.places.scan import RunAll
 from dsprep.rows import Input, Reader, Rows
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
 from dsprep.storage.files import facts, read_sized
-from dsprep.text import read_text
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -68,6 +67,7 @@ class Paths(SourceKind):
 
         from dsprep.catalog import Catalog
         from dsprep.numbering import Known, number_classes
+        from dsprep.text import read_text
 
         given = source.options_of(PathsOptions)
         directory = given.paths_below or os.path.dirname(source.root) or "."

@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import isfunction, signature
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -366,12 +367,8 @@ def manifest(where: Path, samples: Samples, peers: Frameworks) -> Given:
 
 
 SOURCES: dict[str, Build] = {
-    each.__name__: each
-    for each in (
-        *(folder, lst, csv, zipped, tarred, tar_gz, tar_of_tars, webdataset, webdataset_tar_gz),
-        *(tfrecord, tfrecord_gzip, recordio, recordio_alone, recordio_protobuf, parts, pairs),
-        *(cifar10_python, cifar10_binary, cifar100_python, cifar100_binary, idx),
-        *(parquet, manifest),
-    )
+    name: each
+    for name, each in list(vars().items())
+    if isfunction(each) and [*signature(each).parameters][:3] == ["where", "samples", "peers"]
 }
-"""What writes each source."""
+"""What writes each source: the functions above that take a place, samples and peers."""
