@@ -24,6 +24,12 @@ SKIP_KINDS = frozenset(
     {
         "hidden",  # also left behind by a notebook, an archiver or a desktop
         "not-an-image",  # its extension is not an image's, or it is not a regular file
+        # what becomes of a file that is no image, once the samples are known: nobody misses it; the
+        # kind of source knows it and does not read it; the user leaves it out; none of these
+        "harmless",
+        "not-read",
+        "left-out",
+        "left-over",
         "no-part",  # a file that is no part of any sample that is made of several files
         "unlisted",  # on the disk, but not in the list
         "repeated",  # a list names a file again, and only its first row is used

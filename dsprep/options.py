@@ -128,6 +128,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
         ["annotations", "reads"],
     ),
     "shuffling": (lambda known: known.get("--shuffle") is not False or "--augment" in known, []),
+    "alone": (lambda known: known.get("--from") != "images", []),
     "rejecting": (lambda known: known.get("--on-error") != "fail", []),
     "changes": (_changes_images, []),
     "warps": (_warps, []),
@@ -149,7 +150,7 @@ _GROUPS = {
     "--extensions --class-order --parts --pair --annotations --annotation-format --unlisted "
     "--voc-origin --box --box-columns --no-object --class-names --sides-from --masks "
     "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers "
-    "--pixel-columns",
+    "--pixel-columns --leave-out",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "COPIES": "--per-image --per-class --balance --keep-originals --fill --mask-fill --preview "
     "--any-side",
@@ -213,6 +214,10 @@ split: --root needs is_list
     SOURCE is not a directory or an archive of image files; leave it out
 --image-field --label-field --look --raw-image excludes image_files
     SOURCE is image files, which have no fields of their own; leave it out
+--leave-out needs image_files
+    SOURCE is not a directory or an archive of image files; leave it out
+--annotations --masks excludes alone
+    --from images takes the images alone; leave one of them out
 --schema needs samples
     SOURCE is image files, which have no fields of their own; leave it out
 --classes needs classified

@@ -56,6 +56,7 @@ IMAGE_EXTENSIONS = {
 }
 """File name extensions, in lower case, and the kind of image that each promises."""
 
+RAW = "a camera's raw image"
 OTHER_IMAGES = {
     **dict.fromkeys(("heic", "heif", "hif"), "HEIC"),
     "jxl": "JPEG XL",
@@ -70,7 +71,7 @@ OTHER_IMAGES = {
             *("3fr", "arw", "cr2", "cr3", "crw", "dng", "erf", "kdc", "mrw", "nef", "nrw", "orf"),
             *("pef", "raf", "rw2", "srf", "srw", "x3f"),
         ),
-        "a camera's raw image",
+        RAW,
     ),
     **{name: name.upper() for name in ("dds", "fits", "jxr", "pcx", "qoi", "xcf")},
 }

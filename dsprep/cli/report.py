@@ -33,6 +33,10 @@ _PROBLEMS_SHOWN = 20
 _SKIPPED = {
     "hidden": "hidden",
     "not-an-image": "not images",
+    "harmless": "harmless",
+    "not-read": "known and not read",
+    "left-out": "left out",
+    "left-over": "left over",
     "no-part": "no part of a sample",
     "unlisted": "not listed",
     "repeated": "listed again",

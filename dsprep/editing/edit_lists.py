@@ -25,6 +25,7 @@ from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.printable import json_values
+from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.gather import with_detection_labels
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, source_of
@@ -204,6 +205,7 @@ def append_to_list(options: of.ListAppendOptions) -> CreateReport:
 def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
     with open_executor(workers) as pool:
         catalog, findings = read_source(source, pool.map)
+        require_nothing_left(source, findings)
         if catalog.sides:
             names = format_some(catalog.sides)
             detail = f"samples of the sides {names} in one list: dsprep split makes one of each"

@@ -23,6 +23,7 @@ from dsprep.opening import opened
 from dsprep.plan.select import read_columns
 from dsprep.printable import json_values
 from dsprep.progress import Progress
+from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
@@ -94,6 +95,7 @@ def dedup(options: DedupOptions) -> DedupReport:
         _require_own(output, options.overwrite)
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         catalog, findings = read_source(source, pool.map)
+        require_nothing_left(source, findings)
         named = _named(options.keep, catalog)
         pipeline = reading_pipeline(catalog, options.max_pixels)
         look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)

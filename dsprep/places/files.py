@@ -21,7 +21,7 @@ from dsprep.places.names import depth_of_sides, in_order, is_companion, side_nam
 from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, scan_below
 from dsprep.printable import utf8_text
 from dsprep.rows import Reader
-from dsprep.sample import OTHER_IMAGES
+from dsprep.sample import OTHER_IMAGES, RAW
 from dsprep.storage.files import exists, full_path, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.text import decode_text, read_data, read_text
@@ -131,10 +131,25 @@ class Files(NamedTuple):
         return read_text(path, limit) if is_file(path) else None
 
     def unreadable(self) -> Iterator[Finding]:
-        """Find the images of kinds that dsprep does not decode, by their extensions."""
-        for finding in self.findings:
-            name = OTHER_IMAGES.get(extension_in(finding.path)[1:])
-            if finding.kind == "not-an-image" and not finding.detail and name is not None:
+        """Find the images of kinds that dsprep does not decode, by their extensions.
+
+        A camera's raw image is none of them if it lies beside an image of the same name.
+        """
+        found = [
+            (finding, OTHER_IMAGES[extension])
+            for finding in self.findings
+            if finding.kind == "not-an-image" and not finding.detail
+            if (extension := extension_in(finding.path)[1:]) in OTHER_IMAGES
+        ]
+        stems = {posixpath.splitext(finding.path)[0] for finding, name in found if name == RAW}
+        names = (
+            self.table["path"].str.replace(r"\.[^./]*$", "")
+            if stems
+            else pl.Series(dtype=pl.String)
+        )
+        beside = frozenset(names.filter(names.is_in(list(stems))))
+        for finding, name in found:
+            if name != RAW or posixpath.splitext(finding.path)[0] not in beside:
                 yield finding._replace(kind="unreadable", detail=f"{name}, {NOT_DECODED}")
 
     def fitting(self, paths: pl.Series) -> Files:

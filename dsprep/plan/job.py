@@ -94,6 +94,8 @@ class Job:
     # the data set to add to, if the samples that it has are left out
     base: Base | None = field(default=None, compare=False)
     augmented: Copies | None = None  # how many copies are augmented; None if none are
+    # whether a run that goes on has decided that nothing of the source is missed
+    is_decided: bool = field(default=False, compare=False)
     # what a report says of fields that are left out or changed
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -130,6 +132,7 @@ class Job:
             "versions": self.source.versions and [*self.source.versions],
             "class_order": self.source.class_order == "natural" and self.source.class_order,
             "raw_image": self.source.choice.raw_image,
+            "leave_out": [*self.source.leave_out],
             "pixel_columns": self.source.pixel_columns,
             "kind_options": self.source.kind_options,
             "apart": self.destination.apart is not None,

@@ -23,6 +23,7 @@ from dsprep.plan.weigh import SAMPLE, object_sizes, some_of, weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
+from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.storage.files import canonical
 from dsprep.units import format_count, format_some
@@ -126,6 +127,9 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     catalog, findings = read_source(source, pool.map, compact=is_plain)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
+    if not job.is_decided:
+        own = job.destination.prefixes_below(job.source.root)
+        require_nothing_left(source, findings, own)
     settled = catalog.settled
     if job.layout.schema is not None:
         settled = impose(settled, job.layout.schema, str(job.destination))

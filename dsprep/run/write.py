@@ -277,7 +277,8 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
         return replace(write_part(job, options), seconds=time.monotonic() - began)
     with _pool(options) as pool:
         progress = options.progress or Progress()
-        plan = make_plan(job, pool, progress)
+        goes_on = not options.overwrite and target.noted_run() is not None
+        plan = make_plan(replace(job, is_decided=goes_on), pool, progress)
         if options.schema_out is not None:
             from dsprep.lists.store import write_text  # few runs need it
 
@@ -508,7 +509,8 @@ def append(options: AppendOptions) -> WriteReport:
     if not options.dry_run:
         remove_leftovers(destination, base)
     target = target_of(destination)
-    if target.noted_run() is None:  # an unfinished append may have replaced files beside the shards
+    goes_on = target.noted_run() is not None
+    if not goes_on:  # an unfinished append may have replaced files beside the shards
         require_whole(target, base, "restore it, or pack all samples again")
     job = _job_of_append(options, source, destination, base, made)
     is_merged = job.layout.distinct == "key"
@@ -516,7 +518,8 @@ def append(options: AppendOptions) -> WriteReport:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
         known = Base(there, rejects_of(target, base)) if options.skip_existing else None
-        plan = make_plan(replace(job, first_id=first_id, base=known), pool, progress)
+        job = replace(job, first_id=first_id, base=known, is_decided=goes_on)
+        plan = make_plan(job, pool, progress)
         if plan.catalog.sides:
             raise SourceError(
                 f"{source.root}: has the sides {format_some(plan.catalog.sides)}, and "

@@ -133,6 +133,12 @@ class AnySourceOptions(AnnotationOptions):
         "sample of each row.  [default: error]",
         choices=("error", "first", "keep"),
     )
+    leave_out: Sequence[str] = _rare_source(
+        "Leave out files that are left over, and that the command would stop at: paths below "
+        "SOURCE, in which * stands for any text. '*' leaves out all of them.",
+        default=(),
+        metavar="PATTERN",
+    )
     extensions: Sequence[str] = _rare_source(
         "File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
         "AVIF, JPEG 2000 and PPM]",

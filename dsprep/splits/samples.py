@@ -15,6 +15,7 @@ from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.schema import LABEL_NAMES
+from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
 from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.match import find_spelled, more_than_names, settle_duplicates
@@ -166,6 +167,7 @@ def _read(source: Source, options: SplitOptions, pool: Executor) -> Samples:
         noticed = Noticed(skipped=skipped)
         return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
     catalog, findings = read_source(source, pool.map)
+    require_nothing_left(source, findings)
     require_effect("", {"--classes": source.classes}, classified=catalog.has_classes)
     catalog, unread = with_detection_labels(catalog, pool.map)
     catalog, noticed = listable(catalog, [*findings, *unread])

@@ -119,15 +119,19 @@ def test_another_label_field_is_another_command(
 
 
 def test_a_table_that_nobody_named(run_here: Run, dogs: Path, tmp_path: Path) -> None:
-    done = run_here("pack", dogs, tmp_path / "out", "--to", "webdataset", "--dry-run")
-    assert "; labels.csv is not read: give --labels labels.csv\n" in done.out
-    assert "  skipped   1 not an image: 1 .csv (labels.csv)\n" in done.out
+    command = ("pack", dogs, tmp_path / "out", "--to", "webdataset", "--dry-run")
+    done = run_here(*command)
+    assert done.code == 4
+    assert "  labels.csv: names " in done.err
+    assert "    to take it in: --labels labels.csv\n" in done.err
+    done = run_here(*command, "--leave-out", "*.csv")
+    assert "  skipped   1 left out: 1 .csv (labels.csv)\n" in done.out
     assert re.search("  time      (under a second|about .*)\n", done.out)
     with zipfile.ZipFile(dogs) as archive:
         archive.extractall(tmp_path / "dogs")
     place = tmp_path / "dogs"
     done = run_here("pack", place, tmp_path / "out", "--to", "webdataset", "--dry-run")
-    assert f"labels.csv is not read: give --labels {place}/labels.csv\n" in done.out
+    assert f"    to take it in: --labels {place}/labels.csv\n" in done.err
     (place / "sample_submission.csv").touch()
     done = run_here("pack", place, tmp_path / "out", "--to", "webdataset", "--dry-run")
     assert "is not read" not in done.out

@@ -73,7 +73,7 @@ def test_every_image_is_packed_or_rejected(
         }
         for path, name in NOT_DECODED.items()
     ]
-    assert report["skipped"] == [{"kind": "not-an-image", "path": "b/d.txt", "detail": ""}]
+    assert report["skipped"] == [{"kind": "left-over", "path": "b/d.txt", "detail": ""}]
     data = contents(dest)["train-000000.tar"]
     assert all(image in data for image in READ.values())
 

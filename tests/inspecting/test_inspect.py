@@ -115,7 +115,7 @@ def test_what_is_odd_is_told(run_here: RunCli, odd: Path) -> None:
         "  copies    2 in 2 sets, 1 with different labels",
         "            equal: cat/0.jpg (cat), dog/copy.jpg (dog)",
         "  suspects  1 nearly uniform, contrast below 0.02 (dog/white.png)",
-        "  skipped   1 not an image: 1 .txt (notes.txt)",
+        "  skipped   1 left over: 1 .txt (notes.txt)",
         "            cat/empty.jpg: empty file",
     ):
         assert line in text.splitlines()

@@ -73,7 +73,7 @@ def test_a_directory_without_images_is_no_class(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     catalog, findings = read(tmp_path)
     assert catalog.classes == ("cat", "deep/er")
-    assert findings == [Finding("hidden", "dog/.1.jpg"), Finding("not-an-image", "notes/read.txt")]
+    assert findings == [Finding("hidden", "dog/.1.jpg"), Finding("left-over", "notes/read.txt")]
 
 
 def test_a_flat_folder_has_no_classes(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_extensions_are_a_choice(tmp_path: Path) -> None:
     fill(tmp_path, "a/1.jpg", "a/2.ppm")
     catalog, findings = read(tmp_path, extensions=["ppm"])
     assert catalog.table["path"].to_list() == ["a/2.ppm"]
-    assert findings == [Finding("not-an-image", "a/1.jpg")]
+    assert findings == [Finding("left-over", "a/1.jpg")]
 
 
 def test_images_beside_class_directories_are_refused(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_extensions_say_what_is_unlisted(images: Path) -> None:
     )
     catalog, findings = read_source(source)
     assert len(catalog) == 3
-    assert findings == [Finding("unlisted", "a/5.ppm"), Finding("not-an-image", "a/2.jpg")]
+    assert findings == [Finding("unlisted", "a/5.ppm"), Finding("left-over", "a/2.jpg")]
 
 
 def test_what_is_listed_may_be_hidden_or_have_any_extension(images: Path) -> None:

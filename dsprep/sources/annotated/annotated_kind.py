@@ -55,6 +55,7 @@ class AnnotatedKind(SourceKind):
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
         from dsprep.sources.annotated.annotated import catalog_of, list_images
         from dsprep.sources.annotated.recognized import below_top, named_scan, recognized_scan
+        from dsprep.sources.leftover import looked_into
 
         source.require_alone()
         below, files = below_top(source, list_images(source, run_all))
@@ -65,7 +66,9 @@ class AnnotatedKind(SourceKind):
             # A list of boxes that was made of this folder chooses from its annotations, which say
             # more.
             scan = recognized_scan(below, files, run_all)
-        return None if scan is source.masks is None else catalog_of(source, scan, files, run_all)
+        if scan is source.masks is None:
+            return None
+        return looked_into(below, files, catalog_of(source, scan, files, run_all))
 
 
 def has_boxes(path: str) -> bool:

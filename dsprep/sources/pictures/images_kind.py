@@ -46,6 +46,7 @@ class ImagesKind(SourceKind):
             elif not source.chooses:
                 scans = list(scan_below(source.root, source.suffixes, run_all))
         from dsprep.places.files import images_of, list_files
+        from dsprep.sources.leftover import looked_into
         from dsprep.sources.pictures.tree import read_tree
 
         files = None
@@ -61,5 +62,8 @@ class ImagesKind(SourceKind):
 
             below, own = below_top(source, files)
             if scan := recognized_scan(below, own, run_all):
-                return catalog_of(source, scan, own, run_all)
-        return read_tree(source, files, run_all)
+                return looked_into(below, own, catalog_of(source, scan, own, run_all))
+        found = read_tree(source, files, run_all)
+        if files is None or source.kind is not None or source.chooses:
+            return found
+        return looked_into(source, files, found)

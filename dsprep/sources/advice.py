@@ -1,0 +1,121 @@
+"""Refuse a source with files that would be passed over, and say which option takes them in."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dsprep.errors import BadSample, DsprepError, SourceError
+from dsprep.findings import Finding
+from dsprep.sources.leftover import HOLDS, NAMES, SOME, lacks_labels
+from dsprep.sources.reading import read_source
+from dsprep.sources.unread import UNREAD
+from dsprep.units import NO_EXTENSION, extension_in, format_count
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+    from dsprep.sources.source import Source
+
+_SHOWN = 5  # kinds of files that a message names
+_ADVICE = {f"{HOLDS} {kind.name}": kind.advice for kind in reversed(UNREAD)}
+
+
+def require_nothing_left(
+    source: Source, findings: Sequence[Finding], own: tuple[str, ...] = ()
+) -> None:
+    """Refuse to go on if files that are left over tell something that samples would lack.
+
+    Args:
+        source: What was read.
+        findings: What reading it noticed.
+        own: How paths begin of files that the command itself writes there.
+    """
+    if source.kind == "images":  # the user wants the images alone
+        return
+    left = [each for each in findings if each.kind == "left-over" and not each.path.startswith(own)]
+    telling: dict[tuple[str, str, str], Finding] = {}
+    for each in left:
+        if each.detail:
+            where = posixpath.dirname(each.path), extension_in(each.path)
+            telling.setdefault((*where, each.detail.partition(" in ")[0]), each)
+    if not telling:
+        return
+    shown = list(telling.values())[:_SHOWN]
+    lines = [line for each in shown for line in _lines(source, each, left)]
+    if len(telling) > _SHOWN:
+        lines.append(f"  and {len(telling) - _SHOWN:,} more kinds of files")
+    raise SourceError(
+        f"{source.root}: some files tell more of the images than would be packed, so nothing was "
+        "written:",
+        *lines,
+        "--leave-out '*' leaves out all files that are left over",
+    )
+
+
+def _lines(source: Source, finding: Finding, left: Sequence[Finding]) -> Iterator[str]:
+    """Yield what a file tells, which option takes it in, and which one leaves it out."""
+    directory, extension = posixpath.dirname(finding.path), extension_in(finding.path)
+    alike = [
+        each.path
+        for each in left
+        if posixpath.dirname(each.path) == directory and extension_in(each.path) == extension
+    ]
+    what = finding.path
+    if len(alike) > 1:
+        kind = extension if extension != NO_EXTENSION else f"files {extension}"
+        count = format_count(len(alike), f"{kind} file") if kind == extension else kind
+        what = f"{count} in {directory or 'SOURCE'}, such as {finding.path}"
+    told = re.sub("^has", "have", re.sub("^names", "name", finding.detail))
+    yield f"  {what}: {told if len(alike) > 1 else finding.detail}"
+    advice = _ADVICE.get(finding.detail, "")
+    if advice:
+        yield f"    dsprep does not read these yet: {advice}"
+    else:
+        yield from (f"    {each}" for each in _working(source, finding))
+    pattern = posixpath.join(directory, f"*{extension}")
+    pattern = pattern if len(alike) > 1 and extension != NO_EXTENSION else finding.path
+    yield f"    to go on without: --leave-out {shlex.quote(pattern)}"
+
+
+def _working(source: Source, finding: Finding) -> Iterator[str]:
+    """Yield the option that takes a file in, after it was tried; else why that one does not."""
+    path = _as_given(source, finding.path)
+    why = ""
+    for option, changed, value in _tries(source, finding, path):
+        try:
+            catalog, _ = read_source(changed)
+            if _makes_samples(catalog):
+                yield f"to take it in: {option} {shlex.quote(value)}"
+                return
+        except DsprepError as error:
+            why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"
+    if why and finding.detail.startswith(NAMES):
+        yield why.partition("\n")[0]
+
+
+def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, Source, str]]:
+    """Yield options that may take a file in, each with the source that it makes."""
+    if finding.detail.startswith(HOLDS):
+        for each in dict.fromkeys((path, os.path.dirname(path) or ".")):
+            yield "--annotations", source.replace(annotations=(each,)), each
+    elif finding.detail.startswith(NAMES) and extension_in(path) == ".lst":
+        yield "--list", source.replace(list_file=path), path
+    elif finding.detail.startswith(NAMES):
+        yield "--labels", source.replace(labels=path), path
+
+
+def _as_given(source: Source, path: str) -> str:
+    """Return what a user calls a file of the source."""
+    return os.path.join(source.root, path) if os.path.isdir(source.root) else path
+
+
+def _makes_samples(catalog: Catalog) -> bool:
+    """Return whether most of the first samples can be made, and something is known of them."""
+    if not len(catalog) or lacks_labels(catalog):
+        return False
+    made = list(catalog.reader.read(catalog.slice(0, SOME).rows()))
+    return 2 * sum(not isinstance(each, BadSample) for each in made) > len(made)

@@ -1,0 +1,286 @@
+"""What becomes of the files beside samples: each has a status, so that none is passed over.
+
+A file is used, known and not read, harmless, or left over. Names tell which files are harmless. The
+heads of some of those that are left over tell whether they have annotations, or name the samples.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dsprep.findings import Finding
+from dsprep.sources.kind import HEAD
+from dsprep.sources.unread import MAY_BE, kind_by_content, text_of
+from dsprep.storage.files import open_file, results
+from dsprep.units import extension_in
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.catalog import Catalog, Found
+    from dsprep.places.files import Files
+    from dsprep.sources.source import Source
+
+HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the name of an image"
+"""How the detail of a file begins that stops a command."""
+
+HEADS_OF_GROUP, HEADS = 3, 100  # files whose heads are read: of a directory and extension, in all
+STEMS = 1000  # names in heads that are looked up among those of the images
+SOME = 50  # images, or rows of a table, half of which tell whether they belong together
+_LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
+
+_HARMLESS_NAMES = (
+    r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*",
+    r"(?:makefile|dockerfile)[^/]*",
+    r"[^/]*\.(?:md|rst|html?|css|js|py|pyc|ipynb|sh|bat|ps1|toml|cfg|ini|log|pdf|docx?|url)",
+    r"[^/]*\.(?:md5|sha1|sha256|sha512|sfv|crc32?)(?:sums?)?(?:\.txt)?",
+    r"(?:md5|sha\d+)sums?[^/]*",
+    r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",  # of photographs
+    # what Google Takeout puts beside photographs
+    r"[^/]*\.(?:jpe?g|png|heic|webp|gif|mp4|mov|tiff?)(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
+    r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
+    r"user-generated-memory-titles\.json",
+    r"sample_?submission[^/]*\.csv",
+    r"(?:@eaDir|__MACOSX|\.ipynb_checkpoints)(?:/.*)?",
+    r"Thumbs\.db|desktop\.ini",
+    # dsprep's own
+    r"(?:[^/]+[.-])?(?:manifest\.json|(?:rejects|skipped|files)\.jsonl|classes\.txt)",
+    r"images\.lst|lists/[^/]+\.lst",
+)
+_HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
+
+_GUESSED = re.compile(
+    r"(?i)(?:^|[/_.-])(?:pred(?:iction)?s?|submissions?|scores?|results?|logits|probs?|features?"
+    r"|embeddings?|metrics|history)(?=[_./-]|$)"
+)
+"""Names of what a model made: it tells nothing that samples have to have."""
+
+_NAMING = frozenset({".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"})
+_BESIDE = frozenset({".txt", ".json", ".xml", ".csv", ".mat", ".caption", ".tags", ".yaml", ".yml"})
+_FOLDERS = frozenset(
+    (
+        *("images", "image", "img", "imgs", "jpg", "jpeg", "jpegs", "png", "pngs", "jpegimages"),
+        *("photo", "photos", "picture", "pictures", "pics", "data", "dataset", "rgb", "frames"),
+        *("train_images", "test_images", "image_2"),
+    )
+)
+"""Names of directories that hold images and are no class, in lower case."""
+
+_CELLS = re.compile(r"[,;\t| ]+")
+_STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
+_NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
+_COUNT = re.compile(r"#\d+$")  # how Flickr's captions number those of an image
+
+
+# By names
+
+
+def with_statuses(findings: Iterable[Finding], leave_out: Sequence[str] = ()) -> list[Finding]:
+    """Give each file that is no image its status: harmless, left out by the user, or left over."""
+    return [_with_status(each, leave_out) for each in findings]
+
+
+def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
+    if finding.kind not in ("not-an-image", "left-over") or finding.path.endswith("/"):
+        return finding
+    if finding.kind == "not-an-image" and finding.detail:
+        return finding
+    if _HARMLESS.search(finding.path):
+        return finding._replace(kind="harmless", detail="")
+    if is_left_out(finding.path, leave_out):
+        return finding._replace(kind="left-out", detail="")
+    return finding._replace(kind="left-over")
+
+
+def is_left_out(path: str, patterns: Sequence[str]) -> bool:
+    """Return whether a pattern means a file, or a directory that it lies in."""
+    return any(
+        fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*")
+        for pattern in patterns
+    )
+
+
+# By content
+
+
+def looked_into(source: Source, files: Files, found: Found) -> Found:
+    """Look into files that are left over, and say what they have that the samples lack.
+
+    Args:
+        source: What was read.
+        files: All files there, as they were listed.
+        found: The catalog, and findings with the files that nothing has read.
+    """
+    catalog, findings = found
+    findings = with_statuses(findings, source.leave_out)
+    paths = [each.path for each in findings if each.kind == "left-over"]
+    if not paths:
+        return catalog, findings
+    heads = _heads(source.root, files, list(islice(_worth_a_look(paths), HEADS)))
+    images = catalog.table["path"]
+    has_objects = catalog.annotated is not None
+    is_bare = lacks_labels(catalog)
+    said: dict[str, Finding] = {}
+    for path, head in heads.items():
+        kind = kind_by_content(path, head)
+        if kind is None:
+            continue
+        if has_objects and (not kind.advice or source.annotations):
+            detail = f"{path} is not read: the annotations of the images are others"
+            said[path] = Finding("not-read", path, detail)
+        else:
+            said[path] = Finding("left-over", path, f"{HOLDS} {kind.name}")
+    notes = []
+    groups = _beside(paths, images) if is_bare else {}
+    for path in heads:
+        if path in said or _GUESSED.search(path) or extension_in(path) not in _NAMING:
+            continue
+        if named := names_of(path, heads[path], images):
+            if is_bare:
+                said[path] = Finding("left-over", path, f"{NAMES} {named}")
+            else:
+                detail = (
+                    f"{path} names {named} and is not read: --labels takes the labels of a table"
+                )
+                notes.append(Finding("note", "", detail))
+    for path, detail in groups.items():
+        said.setdefault(path, Finding("left-over", path, detail))
+    return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def lacks_labels(catalog: Catalog) -> bool:
+    """Return whether nothing is known of samples but their images."""
+    if catalog.annotated is not None:
+        return False
+    classes = catalog.classes or ()
+    is_folder = len(classes) == 1 and classes[0].rpartition("/")[2].lower() in _FOLDERS
+    return catalog.label_column is None or is_folder
+
+
+def _worth_a_look(paths: Sequence[str]) -> Iterator[str]:
+    """Yield files whose heads show what those of their directory and extension are.
+
+    These are the first, the last and one between them, of the largest groups first.
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        extension = extension_in(path)
+        if extension in _NAMING or MAY_BE.search(path):
+            groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
+    for _, own in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        last = len(own) - 1
+        places = {last * at // (HEADS_OF_GROUP - 1) for at in range(HEADS_OF_GROUP)}
+        yield from (own[at] for at in sorted(places))
+
+
+def _heads(root: str, files: Files, paths: Sequence[str]) -> dict[str, bytes]:
+    """Read how files begin; those that cannot be read are left out."""
+    if files.archive is None:
+        there = [f"{root.rstrip('/')}/{path}" for path in paths]
+        read = zip(paths, results(root, _head, there), strict=True)
+        return {path: head for path, head in read if head is not None}
+    assert files.others is not None
+    top = f"{files.top}/" if files.top else ""
+    small = files.others.filter(files.others["size"] <= _LARGEST)
+    known = dict(zip(small["path"], small["offset", "stored", "size"].iter_rows(), strict=True))
+    places = {path: known.get(top + path) or known.get(path) for path in paths}
+    wanted = sorted((place, path) for path, place in places.items() if place is not None)
+    contents = files.archive.reader.members(place for place, _ in wanted)
+    found = zip((path for _, path in wanted), contents, strict=True)
+    heads = {path: data[:HEAD] for path, data in found if isinstance(data, bytes)}
+    return {path: heads[path] for path in paths if path in heads}
+
+
+def _head(path: str) -> bytes | None:
+    try:
+        with open_file(path) as file:
+            return file.pread(HEAD, 0)
+    except OSError:
+        return None
+
+
+# Which samples a file names
+
+
+def names_of(path: str, head: bytes, images: pl.Series) -> str:
+    """Say how many samples a file names, if these are half of some; empty if it names few."""
+    extension = extension_in(path)
+    if extension == ".mat":
+        rows = [[text] for text in _texts_of_mat(head)]
+    elif extension in (".json", ".jsonl"):
+        rows = [[text] for text in dict.fromkeys(_STRING.findall(text_of(head)))]
+    else:
+        lines = text_of(head).split("\n")
+        lines = lines[:-1] if len(head) == HEAD else lines
+        cells = (_CELLS.split(line.strip()) for line in lines if line.strip())
+        rows = [[cell.strip("\"'") for cell in row[:8]] for row in islice(cells, SOME + 1)]
+    wanted = {text: _stem_of(text) for row in rows for text in row}
+    wanted = dict(list(wanted.items())[:STEMS])
+    known = _stems_among(images, {stem for stem in wanted.values() if stem})
+    is_table = extension not in (".mat", ".json", ".jsonl")
+    hits = 0
+    named = set()
+    for row in rows:
+        own = {wanted[text] for text in row if wanted.get(text) in known}
+        own = {stem for stem in own if not stem.isdigit() or wanted[row[0]] == stem}
+        hits += bool(own)
+        named |= own
+    of = min(SOME, len(images))
+    if is_table and hits and 2 * hits >= min(SOME, len(rows)):
+        return f"the images in {hits:,} of {len(rows):,} rows looked at"
+    if 2 * len(named) >= of:
+        return f"{len(named):,} of {len(images):,} images"
+    return ""
+
+
+def _stem_of(text: str) -> str:
+    """Return what may be the stem of an image; leading zeros of a number do not count."""
+    base = _COUNT.sub("", text).replace("\\", "/").rpartition("/")[2]
+    stem, dot, ending = base.rpartition(".")
+    stem = stem if dot and stem and len(ending) <= 5 else base
+    return stem.lstrip("0") or "0" if stem.isdigit() else stem
+
+
+def _stems_among(images: pl.Series, stems: Collection[str]) -> frozenset[str]:
+    """Return which stems are those of images."""
+    found = images.str.extract(r"([^/]+?)(?:\.[^./]*)?$").str.replace(r"^0+(\d+)$", "$1")
+    return frozenset(found.filter(found.is_in(list(stems))))
+
+
+def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
+    """Say of a file of each extension how many images have one, if these are half of some."""
+    some = images.gather_every(max(1, len(images) // SOME)).head(SOME)
+    stems = [_stem_of(path) for path in some]
+    found = {}
+    for extension in sorted(_BESIDE.intersection(map(extension_in, paths))):
+        own = [path for path in paths if extension_in(path) == extension]
+        own = [path for path in own if not _GUESSED.search(path)]
+        known = {_stem_of(path): path for path in reversed(own)}
+        hits = [stem for stem in stems if stem in known]
+        if len(own) > 1 and 2 * len(hits) >= len(stems):
+            count = f"{len(hits):,} of {len(stems):,} looked at have such a file"
+            found[known[hits[0]]] = f"{BELONGS}: {count}"
+    return found
+
+
+def _texts_of_mat(head: bytes) -> list[str]:
+    """Return the names in a file of MATLAB, whose elements may be compressed."""
+    texts, at = list[str](), 128
+    blocks = [head]
+    while at + 8 <= len(head):
+        kind, size = (int.from_bytes(head[n : n + 4], "little") for n in (at, at + 4))
+        if kind == 15:  # miCOMPRESSED
+            try:
+                blocks.append(zlib.decompressobj().decompress(head[at + 8 :], HEAD))
+            except zlib.error:
+                break
+        at += 8 + size
+    for block in blocks:
+        plain = block.replace(b"\0", b"")  # of UTF-16
+        texts += [each.decode("ascii", "replace") for each in _NAME_IN_MAT.findall(plain)]
+    return list(dict.fromkeys(texts))[:STEMS]

@@ -1,0 +1,122 @@
+"""How files of annotations begin: a line for each kind, most of which dsprep does not read.
+
+A kind that is read by its names alone has a line, too, until its own claim looks at content.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
+_VIA = "export them from VIA by Export Annotations (COCO format)"
+_ROWS = 5  # lines that have to look alike
+_NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
+
+
+class Unread(NamedTuple):
+    """A kind of annotations, and how one knows its files.
+
+    Attributes:
+        name: What users call it.
+        names: A regular expression that paths end in.
+        words: What the head of a file has to hold, each.
+        rows: What each of the first lines has to be; of several, the first ones differ.
+        advice: What to do; empty for a kind that ``--annotations`` reads.
+    """
+
+    name: str
+    names: str
+    words: Sequence[str] = ()
+    rows: Sequence[str] = ()
+    advice: str = _CONVERT
+
+
+_JSON, _XML, _TXT = r"\.json[l]?$", r"(?:\.xml|/[^./]+)$", r"\.txt$"
+_KITTI = rf"[A-Za-z_]\w*(?: +{_NUMBER}){{14,15}}"
+_DOTA = rf"(?:{_NUMBER}[ ,]+){{8}}[A-Za-z][\w-]*(?: +\d)?"
+_ICDAR = rf"(?:{_NUMBER} ?, ?){{8}}[^\s,].*|\d+,? +\d+,? +\d+,? +\d+,? +\".*\""
+_MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
+_YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
+_WIDER = (r"\S.*\.(?:jpe?g|png)", r"\d+", rf"\d+ \d+ \d+ \d+(?: {_NUMBER})*")
+
+UNREAD = (
+    Unread("CVAT", r"\.xml$", ("<annotations>",), (),
+           "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"),
+    Unread("LabelMe", _JSON, ('"shapes"\\s*:\\s*\\[', '"imagePath"|"imageData"')),
+    Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
+    Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
+    Unread("PAGE XML", r"\.xml$", ("<PcGts",)),
+    Unread("ALTO", r"\.xml$", ("<alto",)),
+    Unread("KITTI", _TXT, (), (_KITTI,)),
+    Unread("DOTA", _TXT, (), (r"imagesource:.*", r"gsd:.*", _DOTA)),
+    Unread("DOTA", _TXT, (), (_DOTA,)),
+    Unread("MOT", r"(?:^|/)(?:gt|det|labels)[^/]*\.txt$", (), (_MOT,)),
+    Unread("ICDAR", _TXT, (), (_ICDAR,)),
+    Unread("WIDER FACE", _TXT, (), _WIDER),
+    Unread("300-W", r"\.pts$", (r"^version:", r"n_points:")),
+    Unread("VoTT", r"\.(?:vott|json)$",
+           ('"assets?"\\s*:\\s*\\{', '"regions"|"videoSettings"|"tags"'),
+           (), "export the project from VoTT as Pascal VOC, or as CSV for --annotations FILE"),
+    Unread("VIA", r"\.json$", ('"shape_attributes"',), (), _VIA),
+    Unread("VIA", r"\.csv$", ("region_shape_attributes",), (), _VIA),
+    Unread("CreateML", _JSON, (r'^\s*\[\s*\{', '"image(?:filename)?"', '"annotations?"\\s*:\\s*\\[',
+                               '"coordinates"|"label"')),
+    Unread("Datumaro", _JSON, ('"items"\\s*:\\s*\\[', '"annotations"|"dm_format_version"')),
+    Unread("Datumaro", r"\.datum(?:aro)?$", (r"datum_dataset|",)),
+    Unread("Supervisely", _JSON, ('"classTitle"|"geometryType"',)),
+    Unread("Cityscapes", _JSON, ('"imgHeight"', '"objects"', '"polygon"')),
+    Unread("BDD100K", _JSON, ('"labels"\\s*:\\s*\\[', '"box2d"|"poly2d"')),
+    Unread("Labelbox", r"\.(?:nd)?json$", ('"data_row"|"Labeled Data"', '"projects"|"Label"')),
+    Unread("Darwin", _JSON,
+           ('"annotations"\\s*:\\s*\\[', '"bounding_box"|"polygon"', '"item"|"image"')),
+    Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"')),
+    Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
+    Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
+    Unread("COCO's panoptic masks", _JSON, ('"segments_info"',)),
+    Unread("COCO", _JSON,
+           (r'^\s*\{', '"(?:images|annotations|categories)"\\s*:\\s*\\[\\s*\\{',
+            '"(?:bbox|file_name|supercategory|image_id)"'), (), ""),
+    Unread("Label Studio", _JSON,
+           (r'^\s*\[\s*\{', '"original_width"|"annotations"', '"data"'), (), ""),
+    Unread("Pascal VOC", _XML, ("<annotation", "<object>", "<bndbox>"), (), ""),
+    Unread("YOLO", _TXT, (), (_YOLO,), ""),
+)  # fmt: skip
+"""The kinds that content shows, the more special ones first."""
+
+MAY_BE = re.compile("|".join(sorted({each.names for each in UNREAD})), re.IGNORECASE)
+"""The names of files that are worth a look."""
+
+
+def kind_by_content(path: str, head: bytes) -> Unread | None:
+    """Return the kind of annotations that a file begins like; None if it is like none."""
+    text = text_of(head)
+    lines = [line.strip() for line in text.split("\n")]
+    rows = [line for line in (lines if len(lines) < 2 else lines[:-1]) if line][:_ROWS]
+    for kind in UNREAD:
+        if not re.search(kind.names, path, re.IGNORECASE):
+            continue
+        if not all(re.search(word, text) for word in kind.words):
+            continue
+        if not kind.rows or (rows and _are_rows(kind.rows, rows)):
+            return kind
+    return None
+
+
+def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:
+    """Return whether lines are like patterns, the last of which stands for all that follow."""
+    first, last = patterns[:-1], patterns[-1]
+    if len(patterns) > len(rows):
+        return False
+    if patterns is _WIDER:  # the next image follows the boxes of the first
+        rows = rows[: len(patterns)]
+    wanted = [*first, *[last] * (len(rows) - len(first))]
+    return all(re.fullmatch(want, row) for want, row in zip(wanted, rows, strict=True))
+
+
+def text_of(head: bytes) -> str:
+    """Return the beginning of a text, whatever its encoding."""
+    is_wide = head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return head.decode("utf-16" if is_wide else "utf-8-sig", "replace")

@@ -1,0 +1,231 @@
+"""Files that dsprep does not understand stop it, unless nobody would miss them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import dsprep
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import count_skipped
+from dsprep.sources.advice import require_nothing_left
+from dsprep.sources.leftover import HEADS, HEADS_OF_GROUP
+from dsprep.sources.source import make_source
+from dsprep.sources.unread import UNREAD, kind_by_content
+from tests.sources.boxes import box, coco, kinds, notes, read, voc, voc_object, write
+from tests.sources.test_budget import counted  # noqa: F401
+
+Content = dict[str, str | bytes | None]
+
+IMAGES: Content = {f"{number:03d}.jpg": None for number in range(4)}
+CLASSES: Content = {f"{kind}/{number}.jpg": None for kind in ("cat", "dog") for number in range(3)}
+KITTI = "Car 0.00 0 -1.82 587.01 173.33 614.12 200.12 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n"
+HEADS_OF_KINDS = {
+    "CVAT": ("a.xml", "<?xml version='1.0'?>\n<annotations>\n  <version>1.1</version>"),
+    "KITTI": ("label_2/000.txt", KITTI),
+    "LabelMe": ("000.json", '{"version": "5", "shapes": [{"label": "a"}], "imagePath": "000.jpg"}'),
+    "WIDER FACE": ("gt.txt", "a/000.jpg\n1\n1 2 3 4 0 0 0 0 0 0\na/001.jpg\n0\n0 0 0 0 0 0\n"),
+    "VoTT": ("a.vott", '{"name": "x", "assets": {"1": {"path": "000.jpg"}}, "tags": []}'),
+    "VIA": ("via.json", '{"000.jpg9": {"regions": [{"shape_attributes": {"name": "rect"}}]}}'),
+    "DOTA": ("labelTxt/000.txt", "imagesource:GoogleEarth\ngsd:0.1\n1 2 3 4 5 6 7 8 plane 0\n"),
+    "MOT": ("gt/gt.txt", "1,1,912,484,97,109,1,1,1\n2,1,912,484,97,109,1,1,1\n"),
+    "CreateML": ("x.json", '[{"image": "000.jpg", "annotations": [{"label": "x"}]}]'),
+    "Datumaro": ("x.json", '{"info": {}, "items": [{"id": "000", "annotations": []}]}'),
+    "Supervisely": ("ann/000.jpg.x.json", '{"objects": [{"classTitle": "a"}], "size": {}}'),
+    "ICDAR": ("gt_000.txt", '38,43,920,215,1,2,3,4,hello\n1,2,3,4,5,6,7,8,"x"\n'),
+    "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
+    "Pascal VOC": ("xml/000.xml", voc(voc_object("cat", (1, 2, 3, 4)))),
+    "YOLO": ("txt/000.txt", "0 0.5 0.5 0.1 0.1\n"),
+}
+
+
+@pytest.mark.parametrize("name", HEADS_OF_KINDS)
+def test_kinds_by_content(name: str) -> None:
+    path, text = HEADS_OF_KINDS[name]
+    found = kind_by_content(path, text.encode())
+    assert found is not None and found.name == name
+    assert name in {each.name for each in UNREAD}
+    assert kind_by_content(path, b"nothing of the kind\n" * 9) is None
+    assert kind_by_content(path, b"") is None
+
+
+@pytest.mark.parametrize("name", ["CVAT", "KITTI", "LabelMe", "CreateML"])
+@pytest.mark.parametrize("images", [IMAGES, CLASSES])
+def test_annotations_that_nobody_reads_stop_the_command(
+    tmp_path: Path, name: str, images: Content
+) -> None:
+    path, text = HEADS_OF_KINDS[name]
+    root, out = write(tmp_path / "set", images | {path: text}), tmp_path / "out"
+    with pytest.raises(SourceError) as refused:
+        dsprep.pack(str(root), str(out), to="webdataset", workers=1)
+    assert refused.value.exit_code == 4
+    assert f"{path}: has annotations of {name}\n" in str(refused.value)
+    assert f"--leave-out {path}" in str(refused.value)
+    assert not out.exists()
+    report = dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=[path])
+    assert report.samples == len(images)
+    assert report.to_json()["skipped_counts"]["left-out"] == {Path(path).suffix: 1}
+    assert json.loads((out / "manifest.json").read_text())["options"]["leave_out"] == [path]
+    again = dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=[path])
+    assert again.state == "already packed"
+    source = make_source(str(root), leave_out=[path])
+    assert not dsprep.verify(str(out), against=source).problems
+    assert not dsprep.verify(str(out), against=str(root)).problems
+
+
+TABLE = "image,breed\n" + "".join(f"{path},{'ab'[at % 2]}\n" for at, path in enumerate(IMAGES))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "option"),
+    [
+        ("labels.csv", TABLE, "--labels"),
+        ("labels.csv", TABLE.replace(".jpg", ""), "--labels"),
+        ("x.lst", "".join(f"{at}\t{at % 2}\t{path}\n" for at, path in enumerate(IMAGES)), "--list"),
+        ("a.json", coco([*IMAGES], [box(1, 1), box(2, 2)]), "--annotations"),
+        ("captions.txt", "".join(f"{path}#0\ta bird\n" for path in IMAGES), ""),
+        ("labels.json", json.dumps(dict.fromkeys(IMAGES, "cat")), ""),
+    ],
+)
+def test_what_would_have_told_the_samples_something(
+    tmp_path: Path, path: str, content: str, option: str
+) -> None:
+    root = write(tmp_path / "set", IMAGES | {path: content})
+    catalog, findings = read(root)
+    source = make_source(str(root))
+    with pytest.raises(SourceError) as refused:
+        require_nothing_left(source, findings)
+    if option:
+        assert f"to take it in: {option} {root / path}\n" in str(refused.value)
+        name = {"--list": "list_file"}.get(option, option[2:])
+        value = [str(root / path)] if name == "annotations" else str(root / path)
+        told, others = read(root, **{name: value})
+        assert told.label_column or told.annotated
+        require_nothing_left(source.replace(**{name: value}), others)
+    else:
+        assert "to take it in" not in str(refused.value)
+    require_nothing_left(source.replace(kind="images"), findings)
+    require_nothing_left(source, read(root, leave_out=["*"])[1])
+    # Directories that are classes tell the samples what they are.
+    root = write(tmp_path / "classes", {f"cat/{path}": None for path in IMAGES})
+    root = write(root, dict.fromkeys(CLASSES) | {path: content})
+    if option != "--annotations":
+        require_nothing_left(source, read(root)[1])
+
+
+def test_in_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in write(tmp_path / "set", IMAGES).iterdir():
+            archive.write(name, f"top/{name.name}")
+        for number in range(4):
+            archive.writestr(f"top/label_2/{number:03d}.txt", KITTI)
+        archive.writestr("labels.csv", TABLE)
+        archive.writestr("README.md", "")
+    with pytest.raises(SourceError) as refused:
+        dsprep.pack(str(path), str(tmp_path / "out"), to="webdataset", workers=1)
+    assert "4 .txt files in label_2, such as label_2/000.txt: have annotations of KITTI" in str(
+        refused.value
+    )
+    assert "to take it in: --labels labels.csv\n" in str(refused.value)
+
+
+ORDINARY: dict[str, Content] = {
+    "photographs with sidecars": {
+        f"{name}{end}": data
+        for name in ("2024/a", "2024/b")
+        for end, data in ((".jpg", None), (".xmp", "<x:xmpmeta/>"), (".CR2", "raw"), (".mov", "m"))
+    },
+    "Takeout": {
+        "Photos from 2020/IMG_1.jpg": None,
+        "Photos from 2020/IMG_1.jpg.json": '{"title": "IMG_1.jpg", "description": ""}',
+        "Photos from 2020/IMG_2.jpg": None,
+        "Photos from 2020/IMG_2.jpg.supplemental-metadata.json": '{"title": "IMG_2.jpg"}',
+        "Photos from 2020/metadata.json": '{"title": "Photos from 2020"}',
+    },
+    "Kaggle": IMAGES | {"sample_submission.csv": TABLE, "README.md": "", "LICENSE": "MIT"},
+    "ImageNet with its devkit": CLASSES
+    | {
+        "devkit/data/meta.mat": b"MATLAB 5.0 MAT-file" + bytes(200),
+        "devkit/data/ILSVRC2012_validation_ground_truth.txt": "490\n361\n171\n",
+        "devkit/readme.txt": "0.jpg 1.jpg 2.jpg",
+        "synset_words.txt": "n01440764 tench\nn01443537 goldfish\n",
+    },
+    "predictions and features": IMAGES
+    | {
+        "predictions.csv": TABLE,
+        "features.npy": b"\x93NUMPY",
+        "000.npz": b"PK",
+        "model.pt": b"PK",
+        "run/scores.json": json.dumps(dict.fromkeys(IMAGES, 0.5)),
+    },
+    "a table beside classes": CLASSES
+    | {"labels.csv": "path,label\ncat/0.jpg,cat\ndog/1.jpg,dog\n"},
+    "what dsprep wrote": IMAGES
+    | {"images.lst": "".join(f"{at}\t0\t{path}\n" for at, path in enumerate(IMAGES))},
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_folders_are_not_stopped(tmp_path: Path, name: str) -> None:
+    root = write(tmp_path / "set", ORDINARY[name])
+    report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+    assert report.samples == sum(path.endswith(".jpg") for path in ORDINARY[name])
+    assert not report.rejects
+    others = sum(content is not None for content in ORDINARY[name].values())
+    assert sum(sum(each.values()) for each in report.skipped_counts.values()) == others
+
+
+def test_statuses(tmp_path: Path) -> None:
+    root = write(tmp_path, CLASSES | {"README.md": "", "x.bin": b"1", "notes.txt": "a note"})
+    assert kinds(read(root)[1]) == {
+        "README.md": "harmless",
+        "notes.txt": "left-over",
+        "x.bin": "left-over",
+    }
+    found = read(root, leave_out=["*.b?n"])[1]
+    assert count_skipped(found) == {
+        "harmless": {".md": 1},
+        "left-out": {".bin": 1},
+        "left-over": {".txt": 1},
+    }
+
+
+def test_a_table_beside_classes_is_named(tmp_path: Path) -> None:
+    root = write(tmp_path, ORDINARY["a table beside classes"])
+    assert "labels.csv names the images in 2 of 3 rows looked at and is not read" in notes(
+        read(root)[1]
+    )
+
+
+def test_other_annotations_of_a_set_are_known(tmp_path: Path) -> None:
+    files = IMAGES | {
+        "annotations/instances_train.json": coco([*IMAGES], [box(1, 1)]),
+        "annotations/other.json": coco([*IMAGES], [box(1, 1)]),
+    }
+    catalog, findings = read(write(tmp_path, files))
+    assert catalog.annotated is not None
+    assert kinds(findings) == {"annotations/other.json": "not-read"}
+
+
+def test_images_alone_exclude_what_is_drawn_on_them(tmp_path: Path) -> None:
+    root = write(tmp_path, IMAGES | {"a.json": coco([*IMAGES], [box(1, 1)])})
+    for option in ({"annotations": [str(root / "a.json")]}, {"masks": str(root)}):
+        with pytest.raises(OptionError, match="--from images takes the images alone"):
+            read(root, kind="images", **option)
+
+
+def test_how_many_heads_are_read(tmp_path: Path, counted: dict[str, int]) -> None:  # noqa: F811
+    few: Content = {f"notes/{number:03d}.txt": "a note" for number in range(50)}
+    root = write(tmp_path / "few", IMAGES | few)
+    counted.clear()
+    read(root)
+    assert counted["opens"] == HEADS_OF_GROUP
+    many: Content = {f"{number}/{at}.txt": "a" for number in range(60) for at in range(2)}
+    root = write(tmp_path / "many", IMAGES | many)
+    counted.clear()
+    read(root)
+    assert counted["opens"] == HEADS
