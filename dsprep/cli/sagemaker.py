@@ -21,7 +21,7 @@ from dsprep.training.options import SagemakerOptions
 from dsprep.units import format_count, format_size
 
 if TYPE_CHECKING:
-    from dsprep.training.sagemaker import JobChannel
+    from dsprep.training.job_channels import JobChannel
 
 
 class _JobCommand(ProgramCommand):
