@@ -31,6 +31,7 @@ from dsprep.units import quoted_names
 _FILE_SYSTEM = re.compile(r"(efs|fsx)://(fs-[0-9a-f]+)(/\S*)")
 _TYPES = {"efs": "EFS", "fsx": "FSxLustre"}
 
+_LINES = "augmented-manifest"
 _SHORT = {"val": "validation", "valid": "validation", "training": "train"}  # names of sides
 _HELD_OUT = ("validation", "val", "valid", "test", "eval")  # channels that nobody trains on
 
@@ -125,38 +126,63 @@ def job_channels(text: str, options: SagemakerOptions) -> Iterator[JobChannel]:
 
 def _located(name: str, data: DataFacts, options: SagemakerOptions) -> JobChannel:
     """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
-    place = data.place
-    directory, last = os.path.split(absolute(place).rstrip("/"))
-    own = [file for file, _ in data.files]
-    is_some = last == MANIFEST or (WILD.search(last) is not None and not is_dir(place))
-    is_lines = data.format == "augmented-manifest"
-    mode = options.mode or ("File" if options.algorithm and not is_lines else "")
+    directory, last = os.path.split(absolute(data.place).rstrip("/"))
+    is_some = last == MANIFEST or (WILD.search(last) is not None and not is_dir(data.place))
+    mode = _readable_mode(name, data, options)
+    uri = url_of(data.place, options.prefix, os.path.basename(directory) if is_some else "")
+    if data.format == _LINES:
+        return _of_lines(name, uri, data, options)
+    files = [file for file, _ in data.files]
+    is_below = is_some or last in files
+    prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
+    channel = JobChannel(name, prefix, mode or "FastFile", data)
+    if files == [last] and not data.beside:
+        return replace(channel, uri=uri)
+    is_part = bool(data.side) or is_below and last != MANIFEST
+    if not _leaves_out(data, options, mode, is_part):
+        return channel
+    if common := _prefix_of_all(files, data.beside):
+        return replace(channel, uri=prefix + common)
+    listed = [{"prefix": prefix}, *files]
+    return replace(channel, uri=_url_of_list(name, prefix), kind="ManifestFile", listed=listed)
+
+
+def _readable_mode(name: str, data: DataFacts, options: SagemakerOptions) -> str:
+    """Return the input mode that is asked for, or empty; refuse data that cannot be read so."""
+    mode = options.mode or ("File" if options.algorithm and data.format != _LINES else "")
     if options.algorithm is not None:
         require_channel(options.algorithm, name, data, mode)
     elif mode == "Pipe":
         require_stream(data)
-    uri = url_of(place, options.prefix, os.path.basename(directory) if is_some else "")
-    if is_lines:
-        if options.mode not in (None, "Pipe"):
-            raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
-        if unknown := [name for name in options.attributes if name not in data.attributes]:
-            names = quoted_names(data.attributes)
-            raise OptionError(f"--attributes {unknown[0]}: {place} has the attributes {names}")
-        attributes = options.attributes or default_attributes(data.attributes)
-        return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
-    is_below = is_some or last in own
-    prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
-    channel = JobChannel(name, prefix, mode or "FastFile", data)
-    if len(own) == 1 and last in own and not data.beside:
-        return replace(channel, uri=uri)
-    is_part = bool(data.side) or is_below and last != MANIFEST
+    return mode
+
+
+def _of_lines(name: str, uri: str, data: DataFacts, options: SagemakerOptions) -> JobChannel:
+    """Return the channel of an augmented manifest, whose lines name the objects."""
+    if options.mode not in (None, "Pipe"):
+        raise OptionError(f"--mode {options.mode}: augmented manifests are read in Pipe mode")
+    if unknown := [each for each in options.attributes if each not in data.attributes]:
+        names = quoted_names(data.attributes)
+        raise OptionError(f"--attributes {unknown[0]}: {data.place} has the attributes {names}")
+    attributes = options.attributes or default_attributes(data.attributes)
+    return JobChannel(name, uri, "Pipe", data, "AugmentedManifestFile", attributes)
+
+
+def _leaves_out(data: DataFacts, options: SagemakerOptions, mode: str, is_part: bool) -> bool:
+    """Return whether the job must not read all that lies below the prefix."""
     # The built-in algorithms read all files of a channel.
     is_exact = is_part or mode == "Pipe" or options.sharded or options.algorithm is not None
-    if not is_exact or not (is_part or data.beside):
-        return channel
-    common = os.path.commonprefix(own).rstrip("0123456789")
-    if common and data.beside and not any(each.startswith(common) for each in data.beside):
-        return replace(channel, uri=prefix + common)
+    return is_exact and (is_part or bool(data.beside))
+
+
+def _prefix_of_all(files: Sequence[str], beside: Sequence[str]) -> str:
+    """Return a prefix that all files have, and none of those beside them; empty if none is."""
+    common = os.path.commonprefix(list(files)).rstrip("0123456789")
+    is_known = bool(beside) and not any(each.startswith(common) for each in beside)
+    return common if is_known else ""
+
+
+def _url_of_list(name: str, prefix: str) -> str:
+    """Return where the list of a channel's objects lies: above them, if that is in the bucket."""
     above = os.path.dirname(prefix[:-1])
-    url = os.path.join(above if above.count("/") > 1 else prefix, f"{name}.list")
-    return replace(channel, uri=url, kind="ManifestFile", listed=[{"prefix": prefix}, *own])
+    return os.path.join(above if above.count("/") > 1 else prefix, f"{name}.list")

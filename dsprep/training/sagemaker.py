@@ -85,62 +85,102 @@ def sagemaker(options: SagemakerOptions) -> SagemakerReport:
     missing = [name for name in MISSING if getattr(options, name) is None]
     notes = [f"replace {name} in the JSON, or give --{name}" for name in missing]
     if options.command:
-        training = (
-            "--lists",
-            "--mode",
-            "--seed",
-            "--attributes",
-            "--algorithm",
-            "--hyper",
-            "--class-names",
-        )
-        if given := [name for name in training if name in options.given]:
-            raise OptionError(f"{given[0]} is for training jobs; leave it out")
+        _require_none_of_training(options)
         job, uploads = processing_job(options)
         return SagemakerReport("CreateProcessingJob", job, (), {}, notes + uploads)
+    channels = _channels(options)
+    lists = {each.uri: each.listed for each in channels if each.listed}
+    _require_used(channels, options)
+    notes += _notes_on_instances(channels, options)
+    notes += _take_lists(lists, options)
+    vpc, unknown_vpc = _network(channels, options)
+    found, unknown = _hyperparameters({each.name: each for each in channels}, options)
+    notes += unknown_vpc + unknown + _notes(channels, options)
+    job = _training_job(channels, options, found)
+    if vpc is not None:
+        job["VpcConfig"] = vpc
+    return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
+
+
+def _require_none_of_training(options: SagemakerOptions) -> None:
+    """Refuse options that a processing job does not have."""
+    training = (
+        *("--lists", "--mode", "--seed", "--attributes"),
+        *("--algorithm", "--hyper", "--class-names"),
+    )
+    if given := [name for name in training if name in options.given]:
+        raise OptionError(f"{given[0]} is for training jobs; leave it out")
+
+
+def _channels(options: SagemakerOptions) -> list[JobChannel]:
+    """Return the channels of a training job, which differ in their names."""
     channels = [each for data in options.data for each in job_channels(str(data), options)]
-    names = [channel.name for channel in channels]
     if len(channels) > _MOST_CHANNELS:
         raise OptionError(f"{len(channels)} channels: a training job has at most {_MOST_CHANNELS}")
+    names = [channel.name for channel in channels]
     for name in names:
         about = next((name.removesuffix(end) for end in ABOUT if name.endswith(end)), name)
         if names.count(name) > 1 or about not in names:
             why = "is named twice" if about == name else f"goes with a channel {about}"
             raise OptionError(f"channel {name}: {why}; write DATA as CHANNEL=PLACE")
-    if options.mode is None:
-        channels = [
-            replace(each, mode="File") if each.is_file(names) else each for each in channels
-        ]
-    lists = {each.uri: each.listed for each in channels if each.listed}
+    if options.mode is not None:
+        return channels
+    return [replace(each, mode="File") if each.is_file(names) else each for each in channels]
+
+
+def _require_used(channels: Sequence[JobChannel], options: SagemakerOptions) -> None:
+    """Refuse options that are for other channels than these."""
     effects = {
         "--prefix": any(each.data and needs_upload(each.data.place) for each in channels),
         "--attributes": any(each.attributes for each in channels),
     }
     if idle := [name for name, effect in effects.items() if name in options.given and not effect]:
         raise OptionError(f"{idle[0]} has no effect: no channel needs it; leave it out")
+
+
+def _notes_on_instances(channels: Sequence[JobChannel], options: SagemakerOptions) -> list[str]:
+    """Name the channels with fewer files than instances that get a share each."""
+    notes = []
     for each in channels:
         count = len(each.data.files) if each.data and each.is_sharded(options) else math.inf
         if count < options.instances:
             files = format_count(int(count), "file")
             notes.append(f"{each.name}: {files} for {options.instances} instances; some get none")
-    if options.lists is not None and not lists:
-        notes.append(f"--lists {options.lists}: no channel needs a list, so none is written")
-    elif options.lists is not None:
-        require_disk(str(options.lists))
-        _write_lists(str(options.lists), lists)
-    elif lists:
-        notes.append(f"upload {', '.join(lists)}: give --lists DIR to write it")
-    vpc = vpc_of(options.vpc) if options.vpc else None
-    if vpc is None and any(each.data is None for each in channels):
-        vpc = _UNKNOWN_VPC
-        notes.append(
-            "replace the subnet and the security group in VpcConfig with those of the file system, "
-            "or give --vpc subnet-…,sg-…"
-        )
-    told, unknown = _hyperparameters({each.name: each for each in channels}, options)
-    notes += unknown + _notes(channels, options)
+    return notes
+
+
+def _take_lists(lists: Mapping[str, Sequence[Any]], options: SagemakerOptions) -> list[str]:
+    """Write the lists of shards to ``--lists``; return notes on those that nobody has written."""
+    if options.lists is None:
+        return [f"upload {', '.join(lists)}: give --lists DIR to write it"] if lists else []
+    if not lists:
+        return [f"--lists {options.lists}: no channel needs a list, so none is written"]
+    require_disk(str(options.lists))
+    _write_lists(str(options.lists), lists)
+    return []
+
+
+def _network(
+    channels: Sequence[JobChannel], options: SagemakerOptions
+) -> tuple[Mapping[str, Sequence[str]] | None, list[str]]:
+    """Return the network of the job, which file systems need, and a note if it is unknown."""
+    if options.vpc:
+        return vpc_of(options.vpc), []
+    if all(each.data is not None for each in channels):
+        return None, []
+    return _UNKNOWN_VPC, [
+        "replace the subnet and the security group in VpcConfig with those of the file system, "
+        "or give --vpc subnet-…,sg-…"
+    ]
+
+
+def _training_job(
+    channels: Sequence[JobChannel], options: SagemakerOptions, found: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the JSON of a training job with these channels and hyperparameters."""
+    names = [channel.name for channel in channels]
     instance = ALGORITHMS[options.algorithm].instance if options.algorithm else GPU
-    job = {
+    return {
         "TrainingJobName": options.name,
         "AlgorithmSpecification": {
             "TrainingImage": options.image or MISSING["image"],
@@ -153,11 +193,8 @@ def sagemaker(options: SagemakerOptions) -> SagemakerReport:
             options, sum(each.stored(options) for each in channels), instance
         ),
         "StoppingCondition": STOPPING,
-        "HyperParameters": told,
+        "HyperParameters": found,
     }
-    if vpc is not None:
-        job["VpcConfig"] = vpc
-    return SagemakerReport("CreateTrainingJob", job, channels, lists, notes)
 
 
 def _write_lists(directory: str, lists: Mapping[str, Sequence[Any]]) -> None:
