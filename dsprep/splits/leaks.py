@@ -18,8 +18,8 @@ import polars as pl
 
 from dsprep.printable import json_values
 from dsprep.progress import Progress
+from dsprep.splits.dealing import join_sets
 from dsprep.splits.hashes import digest_files, hash_images
-from dsprep.splits.sides import join_sets
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 

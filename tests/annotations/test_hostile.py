@@ -18,8 +18,8 @@ from dsprep.formats.arrow import names_of
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.tfrecord_objects import objects_in
 from dsprep.sources.annotated.masks import TableMasks
+from dsprep.splits.dealing import how_well
 from dsprep.splits.ratios import make_ratios
-from dsprep.splits.sides import _how_well
 
 SIDES = ("bbox/xmin", "bbox/ymin", "bbox/xmax", "bbox/ymax")
 # A hundred million million million texts, for whom visits each.
@@ -105,7 +105,7 @@ def test_no_mask_for_an_image_that_says_it_is_huge() -> None:
 def test_the_class_that_is_furthest_from_its_share_is_the_same_each_time() -> None:
     tags = pl.Series("tags", [[0], [1], [2]], dtype=pl.List(pl.Int64))
     ratios = make_ratios({"a": "0.5", "b": "0.5"})
-    said = {_how_well(tags, pl.Series("side", [0, 0, 0]), ratios, ("x", "y")) for _ in range(9)}
+    said = {how_well(tags, pl.Series("side", [0, 0, 0]), ratios, ("x", "y")) for _ in range(9)}
     assert said == {"no class is further from its share on a side than 0.5 samples (x on a)"}
 
 

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.splits.ratios import Ratios, make_ratios
-from dsprep.splits.samples import Samples
-from dsprep.splits.sides import (
+from dsprep.splits.dealing import (
     assign_sides,
     draw,
     fill_empty_sides,
-    groups_of,
     merge_groups,
     place_groups,
     stable_sides,
 )
+from dsprep.splits.ratios import Ratios, make_ratios
+from dsprep.splits.samples import Samples
+from dsprep.splits.sides import groups_of
 
 properties = settings(deadline=None)
 

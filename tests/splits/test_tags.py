@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import dsprep
+from dsprep.splits.dealing import draw, stratify_tags
 from dsprep.splits.ratios import make_ratios
-from dsprep.splits.sides import draw, stratify_tags
 from tests.images import jpeg
 
 RATIOS = make_ratios({"train": "0.7", "val": "0.2", "test": "0.1"})
