@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import polars as pl
 
@@ -119,67 +120,127 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Seque
 
 
 def _draw_sides(options: SplitOptions, samples: Samples, copies: Sequence[Sequence[int]]) -> Sides:
+    """Draw the side of each sample, by hashes and the seed alone; no side stays empty."""
     ratios, path = wanted_ratios(options), plain_paths(samples.rows["path"])
     groups = None if options.group is None else groups_of(samples, options.group)
     count = None if groups is None else groups.n_unique()
     notes = []
-    copied = path.str.contains(_COPIED)
-    if copied.any():
-        origins = path.to_frame().select(key=key_expr().str.replace(_COPIED, ""))["key"]
-        numbered = origins.to_frame().with_row_index("row").filter(origins.is_duplicated())
-        together = numbered.group_by("key", maintain_order=True).agg("row")["row"].to_list()
-        if together:
-            notes.append("augmented copies are kept on the side of their original")
-            copies = [*copies, *together]
+    if augmented := _augmented_sets(path):
+        notes.append("augmented copies are kept on the side of their original")
     if options.stable:
-        keys = path.to_frame().select(key=key_expr().str.replace(_COPIED, ""))["key"]
-        keys = keys if groups is None else groups
-        numbers = stable_sides(keys, ratios, options.seed or 0)
-        method = "by the hash of each " + ("key" if groups is None else "group")
-        notes.append("counts are only about right, as a side depends on that hash alone")
+        drawn = _by_hash(path, groups, ratios, options.seed or 0)
     else:
-        classes = stratum_numbers(samples) if options.stratify else None
-        tags = tags_of(samples) if options.stratify and classes is None else None
-        strata, method = pl.zeros(len(path), eager=True), "at random"
-        if classes is not None:  # numbered from 0 without gaps
-            strata, method = classes.unique().sort().search_sorted(classes), "stratified by class"
-        elif tags is not None:
-            method = "stratified by the classes of each"
-        elif options.stratify:
-            why = "labels are not single class numbers"
-            notes.append(f"not stratified, as {why if samples.labeled else 'there are no labels'}")
-        strata = strata.cast(pl.Int64).alias("stratum")
-        drawn = draw(path, options.seed or 0)
-        repeated: list[list[int]] = []
-        if drawn.n_unique() < len(drawn):  # numbers are faster to count than the paths they hash
-            rows = path.to_frame().with_row_index("row").filter(path.is_duplicated())
-            repeated = rows.group_by("path").agg("row").sort("path")["row"].to_list()
-        if repeated:
-            what = format_count(len(repeated), "path")
-            names = format_some(path.gather([rows[0] for rows in repeated[:4]]).to_list())
-            notes.append(f"{what} listed more than once, kept on one side: {names}")
-        together = [*copies, *repeated]
-        table = pl.DataFrame([path, samples.rows["index"], drawn, strata])
-        if groups is not None or together:
-            groups = merge_groups(path if groups is None else groups, together)
-            table = table.with_columns(group=groups)
-        if tags is None:
-            numbers = assign_sides(table, ratios, options.seed or 0)
-        else:
-            numbers = stratify_tags(tags, table, ratios)
-            notes.append(how_well(tags, numbers, ratios, samples.classes or ()))
+        drawn = _by_class(options, samples, path, groups, [*copies, *augmented], ratios)
+    method = drawn.method
     if count is not None:
         method += f", {format_count(count, 'group')} kept whole"
-    sides = Sides(numbers, ratios.names, ratios, method, count, notes)
+    sides = Sides(drawn.numbers, ratios.names, ratios, method, count, [*notes, *drawn.notes])
+    _require_none_empty(sides, options, samples.name)
+    return sides
+
+
+class _Draw(NamedTuple):
+    """The sides that were drawn."""
+
+    numbers: pl.Series  # the number of the side of each sample
+    method: str
+    notes: Sequence[str]
+
+
+def _augmented_sets(path: pl.Series) -> list[list[int]]:
+    """Return the rows of each original with its augmented copies."""
+    if not path.str.contains(_COPIED).any():
+        return []
+    origins = _keys_of_originals(path)
+    numbered = origins.to_frame().with_row_index("row").filter(origins.is_duplicated())
+    return numbered.group_by("key", maintain_order=True).agg("row")["row"].to_list()
+
+
+def _keys_of_originals(path: pl.Series) -> pl.Series:
+    """Return the key of each sample; of an augmented copy, that of its original."""
+    return path.to_frame().select(key=key_expr().str.replace(_COPIED, ""))["key"]
+
+
+def _by_hash(path: pl.Series, groups: pl.Series | None, ratios: Ratios, seed: int) -> _Draw:
+    """Choose each side by the hash of the key or the group alone (``--stable``)."""
+    numbers = stable_sides(_keys_of_originals(path) if groups is None else groups, ratios, seed)
+    method = "by the hash of each " + ("key" if groups is None else "group")
+    note = "counts are only about right, as a side depends on that hash alone"
+    return _Draw(numbers, method, [note])
+
+
+def _by_class(
+    options: SplitOptions,
+    samples: Samples,
+    path: pl.Series,
+    groups: pl.Series | None,
+    together: Sequence[Sequence[int]],
+    ratios: Ratios,
+) -> _Draw:
+    """Deal the samples of each class out by the ratios; rows that are together go to one side."""
+    seed = options.seed or 0
+    strata = _strata(options, samples)
+    notes = list(strata.notes)
+    drawn = draw(path, seed)
+    repeated = _repeated_sets(path, drawn)
+    if repeated:
+        what = format_count(len(repeated), "path")
+        names = format_some(path.gather([rows[0] for rows in repeated[:4]]).to_list())
+        notes.append(f"{what} listed more than once, kept on one side: {names}")
+    table = pl.DataFrame([path, samples.rows["index"], drawn, strata.numbers])
+    if groups is not None or together or repeated:
+        merged = merge_groups(path if groups is None else groups, [*together, *repeated])
+        table = table.with_columns(group=merged)
+    if strata.tags is None:
+        return _Draw(assign_sides(table, ratios, seed), strata.method, notes)
+    numbers = stratify_tags(strata.tags, table, ratios)
+    notes.append(how_well(strata.tags, numbers, ratios, samples.classes or ()))
+    return _Draw(numbers, strata.method, notes)
+
+
+class _Strata(NamedTuple):
+    """What is divided by the ratios, each for itself."""
+
+    numbers: pl.Series  # the stratum of each sample, from 0 without gaps
+    method: str
+    tags: pl.Series | None = None  # the classes of each sample, if it may have several
+    notes: Sequence[str] = ()
+
+
+def _strata(options: SplitOptions, samples: Samples) -> _Strata:
+    """Return the strata of the samples: their classes, if labels tell these, or all in one."""
+    one = pl.zeros(len(samples.rows), eager=True).cast(pl.Int64).alias("stratum")
+    if not options.stratify:
+        return _Strata(one, "at random")
+    if (classes := stratum_numbers(samples)) is not None:
+        numbers = classes.unique().sort().search_sorted(classes).cast(pl.Int64)
+        return _Strata(numbers.alias("stratum"), "stratified by class")
+    if (tags := tags_of(samples)) is not None:
+        return _Strata(one, "stratified by the classes of each", tags)
+    why = "labels are not single class numbers" if samples.labeled else "there are no labels"
+    return _Strata(one, "at random", notes=[f"not stratified, as {why}"])
+
+
+def _repeated_sets(path: pl.Series, drawn: pl.Series) -> list[list[int]]:
+    """Return the rows of each path that is listed several times."""
+    # Numbers are faster to count than the paths that they are hashes of.
+    if drawn.n_unique() == len(drawn):
+        return []
+    rows = path.to_frame().with_row_index("row").filter(path.is_duplicated())
+    return rows.group_by("path").agg("row").sort("path")["row"].to_list()
+
+
+def _require_none_empty(sides: Sides, options: SplitOptions, name: str) -> None:
+    """Refuse sides that no sample went to."""
     empty = [name for name, size in zip(sides.names, sides.counts(), strict=True) if not size]
     if empty:
-        what = f"{len(path):,} samples" if count is None else f"{count:,} groups"
+        count = sides.groups
+        what = f"{len(sides.numbers):,} samples" if count is None else f"{count:,} groups"
         kind = "fold" if options.folds is not None else "side"
         raise SourceError(
-            f"{samples.name}: {what} leave {format_count(len(empty), kind)} empty: "
+            f"{name}: {what} leave {format_count(len(empty), kind)} empty: "
             f"{format_some(empty)}; ask for fewer, or for a larger share"
         )
-    return sides
 
 
 def groups_of(samples: Samples, group: str) -> pl.Series:
