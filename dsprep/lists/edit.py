@@ -228,61 +228,95 @@ def relabel(
     has_objects = all_detection(rows)
     unit = "object" if has_objects else "row"
     labeled = _objects(rows) if has_objects else rows
-    other = labeled.filter(labeled.select(class_numbers().is_null()).to_series())["path"]
-    if len(other):
-        raise SourceError(f"{source}: {other[0]!r} has a label that is not one class number")
+    _require_class_numbers(labeled, source)
     known = set(labeled["label"].unique()) if classes is None else set(classes)
     labeled = labeled.with_columns(pattern=_of_patterns(changes, known, source))
     groups = labeled.group_by("label", "pattern", maintain_order=True).agg(
         pl.len(), pl.col("path").first()
     )
     by_class = {change.old: change.new for change in changes if change.old in known}
-    moves, unmatched = [], []
-    for label, pattern, count, path in groups.iter_rows():
-        if classes is not None and not 0 <= int(label) < len(classes):
-            raise SourceError(f"{source}: the label {label} is none of the {len(classes)} classes")
-        old = label if classes is None else classes[int(label)]
-        new = pattern or by_class.get(old)
-        if new is None and not keep:
-            unmatched.append((count, path, old))
-        moves.append(ClassMove(old, new or old, count))
-    if unmatched:
-        _, path, old = unmatched[0]
-        total = format_count(sum(count for count, _, _ in unmatched), unit)
-        raise SourceError(
-            f"{source}: does not match {total}, such as {path!r} of class {old!r}; add a line, or "
-            "give --keep-unmatched"
-        )
+    moves = _moves(groups, classes, by_class, source)
+    if not keep:
+        _require_all_matched(moves, groups["path"], unit, source)
     named = classes is not None or any(not _NUMBER.fullmatch(change.new) for change in changes)
-    found = {move.new for move in moves}
+    found = {move.new or move.old for move in moves}
     if named:  # also the classes that no row has now
         found.update(change.new for change in changes)
     if named and classes is None and any(map(_NUMBER.fullmatch, found)):
         raise SourceError(f"{source}: gives some classes names and leaves others their numbers")
     numbers, new_classes = _numbered(found, order, named, renumber, source)
-    new_numbers = pl.Series([numbers[move.new] for move in moves], dtype=pl.String)
-    new_labels = groups.select("label", "pattern", number=new_numbers)
-    labels = labeled.join(
-        new_labels, on=["label", "pattern"], how="left", nulls_equal=True, maintain_order="left"
-    )["number"].alias("label")
-    totals: Counter[tuple[str, str]] = Counter()
-    for move in moves:
-        totals[move.old, move.new] += move.moved
+    labels = _new_labels(labeled, groups, [numbers[move.new or move.old] for move in moves])
     moved, named_old = {move.old for move in moves}, {change.old for change in changes}
-    paths = labeled["path"]
-    idle = [
-        change
-        for change in changes
-        if change.old not in moved and not paths.str.contains(glob_pattern(change.old)).any()
-    ]
     return Relabeled(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
-        [ClassMove(*names, count) for names, count in sorted(totals.items())],
+        _summed(moves),
         sorted(set(classes or ()) - moved - named_old),
-        idle,
+        [change for change in changes if change.old not in moved and not _matches(change, labeled)],
     )
+
+
+class _Move(NamedTuple):
+    """What the map says of the rows that have one class and match the same pattern."""
+
+    old: str
+    new: str | None  # None if the map says nothing
+    rows: int
+
+
+def _require_class_numbers(labeled: pl.DataFrame, source: str) -> None:
+    """Refuse labels that are not one class number each."""
+    other = labeled.filter(labeled.select(class_numbers().is_null()).to_series())["path"]
+    if len(other):
+        raise SourceError(f"{source}: {other[0]!r} has a label that is not one class number")
+
+
+def _moves(
+    groups: pl.DataFrame, classes: tuple[str, ...] | None, by_class: Mapping[str, str], source: str
+) -> list[_Move]:
+    """Return what the map says of each group of rows; a pattern counts before a class."""
+    moves = []
+    for label, pattern, count, _ in groups.iter_rows():
+        if classes is not None and not 0 <= int(label) < len(classes):
+            raise SourceError(f"{source}: the label {label} is none of the {len(classes)} classes")
+        old = label if classes is None else classes[int(label)]
+        moves.append(_Move(old, pattern or by_class.get(old), count))
+    return moves
+
+
+def _require_all_matched(moves: Sequence[_Move], paths: pl.Series, unit: str, source: str) -> None:
+    """Refuse a map that says nothing of some rows."""
+    unmatched = [at for at, move in enumerate(moves) if move.new is None]
+    if unmatched:
+        total = format_count(sum(moves[at].rows for at in unmatched), unit)
+        path, old = paths[unmatched[0]], moves[unmatched[0]].old
+        raise SourceError(
+            f"{source}: does not match {total}, such as {path!r} of class {old!r}; add a line, or "
+            "give --keep-unmatched"
+        )
+
+
+def _new_labels(labeled: pl.DataFrame, groups: pl.DataFrame, numbers: Sequence[str]) -> pl.Series:
+    """Return the label of each row, given that of each group."""
+    of_groups = groups.select("label", "pattern", number=pl.Series(numbers, dtype=pl.String))
+    found = labeled.join(
+        of_groups, on=["label", "pattern"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return found["number"].alias("label")
+
+
+def _summed(moves: Sequence[_Move]) -> list[ClassMove]:
+    """Return how many rows moved from each class to each other."""
+    totals: Counter[tuple[str, str]] = Counter()
+    for move in moves:
+        totals[move.old, move.new or move.old] += move.rows
+    return [ClassMove(*names, count) for names, count in sorted(totals.items())]
+
+
+def _matches(change: Change, labeled: pl.DataFrame) -> bool:
+    """Return whether a change is a pattern that some path matches."""
+    return bool(labeled["path"].str.contains(glob_pattern(change.old)).any())
 
 
 def _objects(rows: pl.DataFrame) -> pl.DataFrame:
