@@ -146,3 +146,19 @@ def test_append_knows_the_classes_of_an_older_data_set(tmp_path: Path) -> None:
         dsprep.append(more, tmp_path / "out", workers=1)
     assert dsprep.verify(tmp_path / "out").samples == 6
     assert (tmp_path / "out" / "classes.txt").read_text() == "images/ant\nimages/bee\n"
+
+
+@pytest.mark.parametrize("names", ["bbox_{}.json", "{}_annotations.json", "{}/all.json"])
+def test_named_files_of_coco_are_sides(tmp_path: Path, names: str) -> None:
+    sides = ("train", "val")
+    files = {f"images/{side}.jpg": None for side in sides}
+    jsons = {names.format(side): coco([f"{side}.jpg"], [box(1, 1)]) for side in sides}
+    root = write(tmp_path / "data", files | jsons)
+    report = dsprep.pack(
+        root / "images",
+        tmp_path / "out",
+        to="webdataset",
+        annotations=[str(root / name) for name in jsons],
+        workers=1,
+    )
+    assert report.sides == {"train": 1, "val": 1}

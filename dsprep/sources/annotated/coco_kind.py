@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
-from dsprep.places.names import SPLITS
+from dsprep.places.names import SPLITS, side_name
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import Claim, Sure, Use
 from dsprep.storage.files import entries, full_path
@@ -111,13 +111,25 @@ def _scan(source: Source, files: Files, named: Sequence[str]) -> Scan:
         below = full_path(path).removeprefix(f"{top}/")
         data = None if files.texts is None else files.texts[below]
         found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side, data))
-    are_sides = len(found) > 1 and all(_SIDE.fullmatch(file.side) for file in found)
-    apart = are_sides and len({file.side for file in found}) == len(found)
-    if not apart:
-        found = [file._replace(side="") for file in found]
+    sides = _sides_of(named)
+    found = [file._replace(side=side) for file, side in zip(found, sides, strict=True)]
     used = [full_path(path).removeprefix(f"{top}/") for path in named]
     scan = scan_coco(found, frozenset(paths), source.class_names())
     return scan._replace(used=used)
+
+
+def _sides_of(named: Sequence[str]) -> Sequence[str]:
+    """Return the side that the images of each file are; empty if the files are not of sides."""
+    sides = [_side_of(path) for path in named]
+    if not all(map(_SIDE.fullmatch, sides)):
+        # `bbox_train.json`, `train_annotations.json`, `train/annotations.json`
+        above = (os.path.basename(os.path.dirname(path)) for path in named)
+        found = [
+            side_name(side) or side_name(name) for side, name in zip(sides, above, strict=True)
+        ]
+        sides = [side.side if side else "" for side in found]
+    is_divided = "" not in sides and len(set(sides)) == len(sides) > 1
+    return sides if is_divided else [""] * len(sides)
 
 
 def _side_of(path: str) -> str:
