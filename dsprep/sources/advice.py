@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.leftover import HOLDS, NAMES, SOME, lacks_labels
+from dsprep.sources.likely_masks import MASKS, directories_of
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.units import NO_EXTENSION, extension_in, format_count
@@ -99,7 +100,14 @@ def _working(source: Source, finding: Finding) -> Iterator[str]:
 
 def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, Source, str]]:
     """Yield options that may take a file in, each with the source that it makes."""
-    if finding.detail.startswith(HOLDS):
+    if finding.detail.startswith(MASKS):
+        masks, images = (
+            _as_given(source, each) for each in directories_of(finding.path, finding.detail)
+        )
+        if masks != images:
+            option = f"SOURCE {shlex.quote(images)} and --masks"
+            yield option, source.replace(root=images, masks=masks), masks
+    elif finding.detail.startswith(HOLDS):
         for each in dict.fromkeys((path, os.path.dirname(path) or ".")):
             yield "--annotations", source.replace(annotations=(each,)), each
     elif finding.detail.startswith(NAMES) and extension_in(path) == ".lst":

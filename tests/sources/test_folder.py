@@ -30,7 +30,8 @@ def read(root: Path, **options: Any) -> tuple[Catalog, list[Finding]]:
     if names := options.pop("classes", None):
         options["classes"] = root.with_name(f"{root.name}.classes.txt")
         options["classes"].write_text("".join(f"{name}\n" for name in names))
-    return read_source(make_source(root, **options))
+    catalog, findings = read_source(make_source(root, **options))
+    return catalog, [each for each in findings if each.kind != "source"]
 
 
 def test_each_directory_is_a_class(tmp_path: Path) -> None:

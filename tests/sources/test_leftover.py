@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import dsprep
 from dsprep.errors import OptionError, SourceError
@@ -15,7 +17,7 @@ from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.leftover import HEADS, HEADS_OF_GROUP
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD, kind_by_content
-from tests.sources.boxes import box, coco, kinds, notes, read, voc, voc_object, write
+from tests.sources.boxes import SIZE, box, coco, kinds, notes, read, voc, voc_object, write
 from tests.sources.test_budget import counted  # noqa: F401
 
 Content = dict[str, str | bytes | None]
@@ -229,3 +231,32 @@ def test_how_many_heads_are_read(tmp_path: Path, counted: dict[str, int]) -> Non
     counted.clear()
     read(root)
     assert counted["opens"] == HEADS
+
+
+def png(mode: str, seed: int) -> bytes:
+    out = BytesIO()
+    picture = Image.new("L", SIZE)
+    picture.putdata([(at + seed) % 3 for at in range(SIZE[0] * SIZE[1])])
+    picture.convert(mode).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_likely_masks_are_no_samples(tmp_path: Path) -> None:
+    images: Content = {f"images/{number}.jpg": None for number in range(3)}
+    masks: Content = {f"masks/{number}.png": png("P", number) for number in range(3)}
+    root, out = write(tmp_path / "set", images | masks), tmp_path / "out"
+    with pytest.raises(SourceError) as refused:
+        dsprep.pack(str(root), str(out), to="webdataset", workers=1)
+    assert "3 .png files in masks, such as masks/0.png: have the look of a mask of images/0" in str(
+        refused.value
+    )
+    advice = f"to take it in: SOURCE {root}/images and --masks {root}/masks\n"
+    assert advice in str(refused.value)
+    alone = dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=["masks"])
+    assert alone.samples == 3
+    assert alone.skipped_counts["left-out"] == {".png": 3}
+    # Pictures in full color, or of other names, are samples wherever they lie.
+    colors: Content = {f"masks/{number}.png": png("RGB", number) for number in range(3)}
+    assert len(read(write(tmp_path / "colors", images | colors))[0]) == 6
+    alike: Content = {f"masks/x{number}.png": png("P", number) for number in range(3)}
+    assert len(read(write(tmp_path / "alike", images | alike))[0]) == 6

@@ -47,6 +47,7 @@ class ImagesKind(SourceKind):
                 scans = list(scan_below(source.root, source.suffixes, run_all))
         from dsprep.places.files import images_of, list_files
         from dsprep.sources.leftover import looked_into
+        from dsprep.sources.likely_masks import without_masks
         from dsprep.sources.pictures.tree import read_tree
 
         files = None
@@ -63,6 +64,8 @@ class ImagesKind(SourceKind):
             below, own = below_top(source, files)
             if scan := recognized_scan(below, own, run_all):
                 return looked_into(below, own, catalog_of(source, scan, own, run_all))
+        if files is not None and source.kind is None and not source.chooses:
+            files = without_masks(source.root, files)
         found = read_tree(source, files, run_all)
         if files is None or source.kind is not None or source.chooses:
             return found
