@@ -124,7 +124,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     own_state = job.destination.url(job.destination.scratch.name)
     source = job.source.replace(own_state=own_state)
     is_plain = not job.selects and job.divide is None  # which expect numbers of 64 bits
-    catalog, findings = read_source(source, pool.map, compact=is_plain)
+    catalog, findings = read_source(source, pool.map, compact=is_plain, tells_kind=True)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     if not job.is_decided:

@@ -32,11 +32,20 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog, Found
 
 
-def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False) -> Found:
-    """Make the catalog of a source; its whole numbers may have 32 bits if it is compact."""
+def read_source(
+    source: Source, run_all: RunAll = map, *, compact: bool = False, tells_kind: bool = False
+) -> Found:
+    """Make the catalog of a source.
+
+    Args:
+        source: What is read.
+        run_all: A ``map`` over worker processes.
+        compact: Whether whole numbers of the catalog may have 32 bits.
+        tells_kind: Whether a finding says what the source was taken for, and why.
+    """
     try:
         with asked_once():
-            catalog, findings = _read(source, run_all)
+            catalog, findings, kind = _read(source, run_all)
     except UnknownClass as unknown:
         raise SourceError(f"{unknown} in {source.classes}: {_class_advice(source)}") from None
     if source.sides_from is not None:  # whatever sides its kind has
@@ -47,16 +56,20 @@ def read_source(source: Source, run_all: RunAll = map, *, compact: bool = False)
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         require_effect("", given, image_files=catalog.reader.reads_files)
+    findings += [kind] if tells_kind else []
     return catalog if compact else _widened(catalog), findings
 
 
-def _read(source: Source, run_all: RunAll) -> Found:
-    """Make the catalog of a source, with its schema and the classes that are kept."""
+def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Finding]:
+    """Make the catalog of a source, with its schema and the classes that are kept.
+
+    The last finding says what the source was taken for.
+    """
     chosen, found = _detected(source, run_all)
     catalog, findings = found or ImagesKind().scan(source, chosen.place, run_all)
     findings = with_statuses(findings, source.leave_out)
     left_out = [*known_kinds(source).notes, *_annotation_notes(source)]
-    findings = [*findings, *left_out, chosen.finding]
+    findings = [*findings, *left_out]
     if source.labels is None:  # `read_table` knows whether a table names the classes
         is_parts = source.parts or source.kind == "parts"
         named = catalog.classes and (not found or (is_parts and not source.chooses))
@@ -74,7 +87,7 @@ def _read(source: Source, run_all: RunAll) -> Found:
         catalog, notes = keep_classes(_widened(catalog), source)
         findings = [*findings, *notes]
     _require_own_options(source, chosen.kind, is_annotated=catalog.sizes is not None)
-    return catalog, findings
+    return catalog, findings, chosen.finding
 
 
 def _class_advice(source: Source) -> str:
