@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -45,15 +45,7 @@ if TYPE_CHECKING:
 def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Found:
     """Make the catalog of a directory, of an archive, or of samples."""
     # A list or a table finds out itself which files there are, if none are given.
-    classes = source.class_names()
-    owner = None
-    if classes is None and files is not None and files.samples is not None:
-        # If a table has the labels, directories do not, as for a folder of images.
-        replaces = source.labels is not None and files.samples.reader.in_class_directories
-        classes = None if replaces else files.samples.classes
-        owner = source.root
-    known = Known(classes, owner, source.class_order)
-    archive = files.archive if files else None
+    known, archive = _known_classes(source, files), files.archive if files else None
     if source.labels:
         data = read_beside(source.root, source.labels, archive)
         catalog, findings = read_table(source, data, files, known, run_all)
@@ -67,50 +59,82 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
             for path in source.lists
         }
         return read_lists(source, texts, files, known, run_all)
-    root, extensions = source.root, source.suffixes
     assert files is not None
-    top, files = files.top, files.below_top()
-    # The class of an image is the path of its directory; without directories, there are no classes.
-    if extensions == frozenset(IMAGE_EXTENSIONS):
-        lost = {found.path: found for found in files.unreadable()}
-        files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
+    return _by_directories(source, _with_unreadable(files.below_top(), source), files.top, known)
+
+
+def _known_classes(source: Source, files: Files | None) -> Known:
+    """Return the classes that a file names or, without one, that the samples of a source have."""
+    classes = source.class_names()
+    if classes is not None or files is None or files.samples is None:
+        return Known(classes, None, source.class_order)
+    # If a table has the labels, directories do not, as for a folder of images.
+    replaces = source.labels is not None and files.samples.reader.in_class_directories
+    own = None if replaces else files.samples.classes
+    return Known(own, source.root, source.class_order)
+
+
+def _with_unreadable(files: Files, source: Source) -> Files:
+    """Return the files, those of images that dsprep does not decode being called so."""
+    if source.suffixes != frozenset(IMAGE_EXTENSIONS):
+        return files
+    lost = {found.path: found for found in files.unreadable()}
+    return files._replace(findings=[lost.get(found.path, found) for found in files.findings])
+
+
+def _by_directories(source: Source, files: Files, top: str, known: Known) -> Found:
+    """Make the catalog of all images; directories, or the names of files, tell the classes."""
+    root, is_named = source.root, source.kind is not None
     if files.table.is_empty():
-        raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
+        raise SourceError(f"{root}: holds no images{_what_else(files, source.suffixes)}")
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
-    tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
-    only = os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
-    below, sides, findings = table["path"], tuple[str, ...](), list(files.findings)
-    is_named = source.kind is not None
+    only, notes = _only_table(files, root), list[Finding]()
+    below, sides = table["path"], tuple[str, ...]()
     depth = source.sides_from or depth_unless_classes(below, known, root, is_named)
     if depth:
         below, sides, column = sides_of(table["path"], depth, root)
         table = table.with_columns(column)
-        lacks = ~below.str.contains("/", literal=True)
-        if source.label_regex is None and lacks.any() and not lacks.all():
-            bare = table["path"].filter(lacks)[0]
-            raise SourceError(
-                f"{root}: has the sides {format_some(sides)}, and some images lie in a directory "
-                f"of their class, but not {bare!r}: name the sides one by one, such as "
-                f"{os.path.join(root, top, *table['path'][0].split('/')[:depth])}"
-            )
+        if source.label_regex is None:
+            _require_classes_in_sides(table["path"], below, sides, depth, root, top)
     if source.sides_from is None and sides:
         detail = said_of_sides(sides)
         detail += f"; {only} is not read: give --labels {only}" if only else ""
-        findings.append(Finding("note", "", detail))
+        notes.append(Finding("note", "", detail))
     if source.label_regex is not None:
-        label_type = source.choice.label_type
-        numbers, classes, notes = classes_in_names(
-            below, root, known, source.label_regex, label_type
+        numbers, classes, more = classes_in_names(
+            below, root, known, source.label_regex, source.choice.label_type
         )
     else:
-        numbers, classes, notes = classes_of_directories(
+        # The class of an image is the path of its directory; without directories, there are none.
+        numbers, classes, more = classes_of_directories(
             *(table["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
         )
+    notes += more
     if numbers is None and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
-    return catalog, [*findings, *notes]
+    return catalog, [*files.findings, *notes]
+
+
+def _only_table(files: Files, root: str) -> str:
+    """Return the table of text that lies among images and may have their labels, if it is one."""
+    tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
+    return os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
+
+
+def _require_classes_in_sides(
+    paths: pl.Series, below: pl.Series, sides: Sequence[str], depth: int, root: str, top: str
+) -> None:
+    """Refuse sides in which only some images lie in the directory of a class."""
+    lacks = ~below.str.contains("/", literal=True)
+    if not lacks.any() or lacks.all():
+        return
+    side = os.path.join(root, top, *paths[0].split("/")[:depth])
+    raise SourceError(
+        f"{root}: has the sides {format_some(sides)}, and some images lie in a directory of their "
+        f"class, but not {paths.filter(lacks)[0]!r}: name the sides one by one, such as {side}"
+    )
 
 
 def _what_else(files: Files, extensions: frozenset[str]) -> str:

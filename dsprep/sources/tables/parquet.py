@@ -19,6 +19,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow import (
     Cell,
+    ParquetColumns,
     arrow,
     features_of,
     names_of,
@@ -65,36 +66,82 @@ def read_parquet(
     shared = _shared_schema(paths, choice)
     recorded = data_set_of(paths)
     known = recorded.manifest.schema if recorded else None
-    raw = raw_field(choice.schema or known)
-    raw = raw if raw and raw.places else None
+    raw = _raw_image(choice, known)
     images = _images(paths, shared) | {name for (name, *_) in (raw.places if raw else ())}
     declared, notes = source_schema(shared, root, images, choice.drop)
+    columns, label = _columns_to_read(declared, choice, root)
+    newest, only, more = _newest(paths, versions, run_all)
+    notes += more
+    imageless = known is not None and known.image is None
+    tasks = [
+        (path, columns, label and label.places[0][0], choice.no_image or imageless, rows)
+        for path, rows in zip(paths, only, strict=True)
+    ]
+    indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
+    findings = _damage(indexed)
+    if not any(rows.rows for rows in indexed):
+        why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
+        raise SourceError(f"{root}: holds no rows that can be read{why}")
+    own = _joined(indexed, "paths") if newest is None else _paths_of_records(newest, indexed)
+    table = _table(_names(paths, indexed, own), indexed)
+    if label is not None:
+        numbered, series = _number(label, classes, _joined(indexed, "labels"), choice, root)
+        table = table if series is None else table.with_columns(series)
+        numbered = _with_tags(numbered, known)
+        if label.names and (numbered.names != label.names or numbered.type == "text"):
+            columns = columns._replace(label=label.places[0][0], classes=label.names)
+        classes = classes or numbered.names or None
+        declared = _with_label(declared, label, numbered)
+    declared, more = _completed(declared, known, set(columns.names), indexed)
+    findings += [Finding("note", "", note) for note in notes + more]
+    declared = _with_raw_image(declared, raw)
+    reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
+    # Numbers that are others than in the file are no copies of its columns.
+    changed = frozenset({"label"} if columns.label else ())
+    told = (declared, True, imageless)
+    catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
+    return catalog, findings
+
+
+def _raw_image(choice: Choice, known: Schema | None) -> Field | None:
+    """Return the field of bare pixels that a schema, or the manifest, tells."""
+    raw = raw_field(choice.schema or known)
+    return raw if raw and raw.places else None
+
+
+def _columns_to_read(
+    declared: Schema, choice: Choice, root: str
+) -> tuple[ParquetColumns, Field | None]:
+    """Return the columns that are read, and the label; None if only samples have it."""
     in_json = bool(choice.label) and declared.named(str(choice.label)) is None
     schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
     if not in_json:  # only samples have it, which are then read in full
         schema = select(Settled(schema), choice)[0].schema
-    columns = columns_of(schema)
     label = schema.label_field
     if label is not None and (in_json or len(label.places[0]) > 1):
         label = None
-    label_column = label.places[0][0] if label else None
+    return columns_of(schema), label
 
-    newest, only = None, list[Sequence[int] | None]([None] * len(paths))
-    if versions is not None:
-        key, latest, *as_of = versions
-        newest, more = newest_rows(paths, key, latest, "".join(as_of), run_all)
-        notes += more
-        chosen = [array("q") for _ in paths]
-        for file, row in newest.select("file", "row").iter_rows():
-            chosen[file].append(row)
-        only = [*chosen]
-    imageless = known is not None and known.image is None
-    needs_none = choice.no_image or imageless
-    tasks = [
-        (path, columns, label_column, needs_none, rows)
-        for path, rows in zip(paths, only, strict=True)
-    ]
-    indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
+
+def _newest(
+    paths: Sequence[str], versions: tuple[str, ...] | None, run_all: RunAll
+) -> tuple[pl.DataFrame | None, Sequence[Sequence[int] | None], list[str]]:
+    """Return the newest version of each record, the rows of each file that these are, and notes.
+
+    Without versions, all rows of each file are read.
+    """
+    if versions is None:
+        return None, [None] * len(paths), []
+    key, latest, *as_of = versions
+    newest, notes = newest_rows(paths, key, latest, "".join(as_of), run_all)
+    chosen = [array("q") for _ in paths]
+    for file, row in newest.select("file", "row").iter_rows():
+        chosen[file].append(row)
+    return newest, chosen, notes
+
+
+def _damage(indexed: Sequence[IndexedRows]) -> list[Finding]:
+    """Return what is damaged in files, and how many of their rows have no image."""
     findings: list[Finding] = []
     for rows in indexed:
         name = os.path.basename(rows.file.path)
@@ -103,51 +150,53 @@ def read_parquet(
             count = format_count(rows.without_image, "row")
             detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
             findings.append(Finding("keyless", name, detail))
-    if not any(rows.rows for rows in indexed):
-        why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
-        raise SourceError(f"{root}: holds no rows that can be read{why}")
+    return findings
 
-    def joined(name: str) -> list[Any]:
-        return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
 
-    own_paths = joined("paths") if newest is None else _paths_of_records(newest, indexed)
-    names = _names(paths, indexed, own_paths)
-    table = pl.DataFrame(
+def _joined(indexed: Sequence[IndexedRows], name: str) -> list[Any]:
+    """Return what is known of the rows of all files, one after another."""
+    return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
+
+
+def _table(names: Sequence[str], indexed: Sequence[IndexedRows]) -> pl.DataFrame:
+    """Return a row for each sample, without labels."""
+    return pl.DataFrame(
         {
             "index": range(len(names)),
             "path": names,
-            "size": joined("sizes"),
+            "size": _joined(indexed, "sizes"),
             "mtime": [rows.file.mtime for rows in indexed for _ in rows.rows],
             "file": [number for number, rows in enumerate(indexed) for _ in rows.rows],
-            "offset": joined("rows"),
+            "offset": _joined(indexed, "rows"),
             "stored": [0] * len(names),
         },
         schema=COLUMNS | PLACE_COLUMNS,
     )
-    if label is not None:
-        numbered, series = _number(label, classes, joined("labels"), choice, root)
-        if series is not None:
-            table = table.with_columns(series)
-        own_names = known.label_field.names if known and known.label_field else ()
-        if numbered.kind.is_list and not numbered.names and len(own_names) == numbered.width:
-            numbered = replace(numbered, names=own_names)  # of tags; no column has these
-        if label.names and (numbered.names != label.names or numbered.type == "text"):
-            columns = columns._replace(label=label_column, classes=label.names)
-        classes = classes or numbered.names or None
-        if numbered != label:
-            own = declared.by_place[label.places[0]]
-            declared = declared.with_field(replace(own, type=numbered.type, names=numbered.names))
-    declared, more = _completed(declared, known, set(columns.names), indexed)
-    findings += [Finding("note", "", note) for note in notes + more]
-    if raw is not None and (image := declared.by_place.get(raw.places[0])) is not None:
-        declared = declared.with_field(replace(image, type=raw.type))
-        declared = replace(declared, image=image.name)
-    reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
-    # Numbers that are others than in the file are no copies of its columns.
-    changed = frozenset({"label"} if columns.label else ())
-    told = (declared, True, imageless)
-    catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
-    return catalog, findings
+
+
+def _with_tags(label: Field, known: Schema | None) -> Field:
+    """Return a label of numbers with the names of tags in the manifest; no column has these."""
+    own = known.label_field.names if known and known.label_field else ()
+    if label.kind.is_list and not label.names and len(own) == label.width:
+        return replace(label, names=own)
+    return label
+
+
+def _with_label(declared: Schema, label: Field, numbered: Field) -> Schema:
+    """Return the schema with the type and the names that a label has got."""
+    if numbered == label:
+        return declared
+    own = declared.by_place[label.places[0]]
+    return declared.with_field(replace(own, type=numbered.type, names=numbered.names))
+
+
+def _with_raw_image(declared: Schema, raw: Field | None) -> Schema:
+    """Return the schema whose image is bare pixels, if a field of them is there."""
+    image = None if raw is None else declared.by_place.get(raw.places[0])
+    if raw is None or image is None:
+        return declared
+    declared = declared.with_field(replace(image, type=raw.type))
+    return replace(declared, image=image.name)
 
 
 def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
