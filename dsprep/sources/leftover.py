@@ -62,15 +62,6 @@ _GUESSED = re.compile(
 
 _NAMING = frozenset({".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"})
 _BESIDE = frozenset({".txt", ".json", ".xml", ".csv", ".mat", ".caption", ".tags", ".yaml", ".yml"})
-_FOLDERS = frozenset(
-    (
-        *("images", "image", "img", "imgs", "jpg", "jpeg", "jpegs", "png", "pngs", "jpegimages"),
-        *("photo", "photos", "picture", "pictures", "pics", "data", "dataset", "rgb", "frames"),
-        *("train_images", "test_images", "image_2"),
-    )
-)
-"""Names of directories that hold images and are no class, in lower case."""
-
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
@@ -154,12 +145,10 @@ def looked_into(source: Source, files: Files, found: Found) -> Found:
 
 
 def lacks_labels(catalog: Catalog) -> bool:
-    """Return whether nothing is known of samples but their images."""
+    """Return whether nothing tells samples apart; one class of all of them does not."""
     if catalog.annotated is not None:
         return False
-    classes = catalog.classes or ()
-    is_folder = len(classes) == 1 and classes[0].rpartition("/")[2].lower() in _FOLDERS
-    return catalog.label_column is None or is_folder
+    return catalog.label_column is None or len(catalog.classes or ()) == 1
 
 
 def _worth_a_look(paths: Sequence[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ MASKS = "has the look of a mask of"
 """How the detail of a likely mask begins, before the image that it is of."""
 
 _WORDS = (
-    "masks?|labels?|labelids|instanceids|annot|annotations|trimaps?|segs?|segmentations?"
+    "masks?|labels?|labelids|instances?|instanceids|gtfine|annot|annotations|trimaps?|segs?|segmentations?"
     "|segmentationclass|gts?|ground_?truths?"
 )
 _IN_DIRECTORY = re.compile(rf"(?i)(?:^|/)(?:{_WORDS})/(?:.*/)?[^/]+$")

@@ -203,6 +203,14 @@ def test_a_table_beside_classes_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_one_class_tells_nothing(tmp_path: Path) -> None:
+    rows = "".join(f"{path} {at}\n" for at, path in enumerate(IMAGES))
+    files = {f"img_align_celeba/{path}": None for path in IMAGES} | {"Anno/identity.txt": rows}
+    root = write(tmp_path, files)
+    with pytest.raises(SourceError, match=r"Anno/identity.txt: names the images in 4 of 4 rows"):
+        require_nothing_left(make_source(str(root)), read(root)[1])
+
+
 def test_other_annotations_of_a_set_are_known(tmp_path: Path) -> None:
     files = IMAGES | {
         "annotations/instances_train.json": coco([*IMAGES], [box(1, 1)]),
