@@ -274,7 +274,7 @@ def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> 
     """Return how columns hold a box: as the user says, or as their names do."""
     if source.box is not None:
         kind, _, unit = source.box.partition(":")
-        asked = tuple(source.box_columns)
+        asked = tuple(source.box_columns) or tuple(filter(None, [lower.get("bbox")]))
         if kind not in ("xywh", "xyxy", "cxcywh") or unit not in ("", "normalized"):
             raise OptionError(
                 f"--box {source.box}: it can be xywh, xyxy or cxcywh, also with :normalized"
