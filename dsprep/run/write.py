@@ -277,7 +277,9 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
         return replace(write_part(job, options), seconds=time.monotonic() - began)
     with _pool(options) as pool:
         progress = options.progress or Progress()
-        goes_on = not options.overwrite and target.noted_run() is not None
+        # A dry run asks nothing of a destination on a network.
+        may_go_on = not (options.overwrite or options.dry_run)
+        goes_on = may_go_on and target.noted_run() is not None
         plan = make_plan(replace(job, is_decided=goes_on), pool, progress)
         if options.schema_out is not None:
             from dsprep.lists.store import write_text  # few runs need it
