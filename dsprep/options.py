@@ -20,7 +20,6 @@ Given: TypeAlias = Mapping[str, Any]
 FACTS = {
     "format": "The name of the format to write.",
     "single": "The file or the folder to write, if that is not a directory of shards; or None.",
-    "tree": "Whether what is written is a folder of files.",
     "gzip": "Whether the name of that file says that it is compressed.",
     "remote": "Whether the destination, or what is verified, is on S3.",
     "stream": "Whether one shard is read, or written, as a stream.",
@@ -324,16 +323,12 @@ pack, augment: --preview excludes --part
     each part would write it: give it with --dry-run first
 pack, convert, shard, augment: --part refuses --overwrite
     parts add to what other parts write; remove what is there first, or leave out --overwrite
-pack, convert, shard, augment: --part refuses tree
-    a folder gets its name when it is whole; write shards, or leave it out
 convert: --part refuses stream
     a stream has no parts; leave it out
 --ray-address needs --engine
     it says which cluster runs the work: give --engine ray
 pack, convert, shard, augment: --engine refuses --part
     --part divides the work among machines, too; leave one of them out
-pack, convert, shard, augment: --engine refuses tree
-    a folder is written on one machine; write shards, or leave it out
 convert: --engine refuses stream
     a stream is written by one process; leave it out
 convert: --overwrite excludes stdout

@@ -149,6 +149,14 @@ def receipts_of(target: Target, shards: Iterable[str] | None = None) -> dict[str
     return found
 
 
+def size_of_shard(target: Target, name: str, written: Written) -> int:
+    """Return the size of a shard, or of the files of a unit, in bytes."""
+    own = written.files[-1]
+    if not is_unit(name):
+        return own.bytes
+    return sum(each.size for each in read_listing(target.destination.url(own.name)))
+
+
 def _is_whole(unit: Written, listing: bytes, there: Mapping[str, tuple[int, str]]) -> bool:
     """Return whether the files of a unit are there, as its listing and its receipt tell."""
     receipt = unit.files[-1]

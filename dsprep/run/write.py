@@ -15,7 +15,6 @@ from dsprep.dataset.manifest import Manifest, Recorded, recorded_options
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import effect_notes
-from dsprep.formats import writes_tree
 from dsprep.formats.base import Format, ShardFacts
 from dsprep.moving import Frame
 from dsprep.opening import as_given
@@ -46,6 +45,7 @@ from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.plan.weigh import try_some
 from dsprep.progress import Progress
+from dsprep.run.folder import receipts_of, size_of_shard
 from dsprep.run.nodes import require_nodes
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part, parse_part
@@ -204,7 +204,6 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
         given,
         format=format_name,
         single=destination.single and str(destination),
-        tree=writes_tree(format_name),
         gzip=is_gzip,
         remote=destination.remote is not None,
         stream=False,
@@ -342,7 +341,7 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
                     own = part.share(plan.shards)
                     state = RunState(target, identity, list(plan.files()), progress)
                     if state.resumed:
-                        state.done |= target.receipts(each.name for each in own)
+                        state.done |= receipts_of(target, [each.name for each in own])
                     begin(plan, state)
                     if not noted:
                         progress.note(f"{job.destination}: {node()} has made the plan of all parts")
@@ -366,7 +365,7 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
                     return _report_of_part(plan, state, part, len(missing))
                 with target.alone("commit", progress.note):
                     if (finished := finished_manifest(target)) is None:
-                        state.done |= target.receipts(others)
+                        state.done |= receipts_of(target, others)
                         if missing := [name for name in others if name not in state.done]:
                             return _report_of_part(plan, state, part, len(missing))
                         outcome = Run(plan, state, most).outcome()
@@ -391,10 +390,14 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
 def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> WriteReport:
     """Return the report of a part that is done, while others are not."""
     done = [(each.name, state.done[each.name]) for each in part.share(plan.shards)]
-    shards = [ShardFacts(name, each.samples, each.files[-1].bytes) for name, each in done]
+    shards = [
+        ShardFacts(name, each.samples, size_of_shard(state.target, name, each))
+        for name, each in done
+    ]
+    what = "unit" if plan.job.writes_tree else "shard"
     outcome = Written.merged([each for _, each in done], plan.catalog.root)
     rejects = outcome.rejects
-    left = f"{missing:,} of {format_count(len(plan.shards), 'shard')} are left to other parts"
+    left = f"{missing:,} of {format_count(len(plan.shards), what)} are left to other parts"
     notes = [*effect_notes(outcome.effects), left]
     destination = plan.job.destination
     file = destination.companion("rejects.jsonl").name
@@ -404,9 +407,9 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
         report_of(
             plan,
             rejects=rejects,
-            state=f"{part}: {len(shards):,} of {format_count(len(plan.shards), 'shard')} are there",
+            state=f"{part}: {len(shards):,} of {format_count(len(plan.shards), what)} are there",
         ),
-        shards=shards,
+        shards=[] if plan.job.writes_tree else shards,
         samples=outcome.samples,
         bytes=sum(each.bytes for each in shards),
         estimated=False,

@@ -17,6 +17,7 @@ from dsprep.opening import GivenPath
 from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.saved import plan_facts
 from dsprep.printable import json_values
+from dsprep.run.folder import receipts_of, size_of_shard
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
 from dsprep.run.state import damages, finished_manifest
@@ -76,9 +77,9 @@ def status(options: StatusOptions) -> StatusReport:
         targets.append(target)
     target = next((each for each in targets[1:] if each.noted_run() is not None), targets[0])
     destination = target.destination
-    done = dict(target.receipts())
+    done = receipts_of(target)
     samples = sum(each.samples for each in done.values())
-    size = sum(each.files[-1].bytes for each in done.values())
+    size = sum(size_of_shard(target, name, each) for name, each in done.items())
     if (data := target.find(target.notes + PLAN)) is None:
         if (run := target.noted_run()) is None:
             raise DestinationError(f"{path}: holds no data set of dsprep, and no unfinished run")

@@ -434,8 +434,3 @@ class TestRefusals:
         done = run_here("shard", first, f"{ceph.url}/out/", *options, env=env)
         assert (done.code, "is compressed" in done.err) == (2, True)
         assert ceph.keys() == []
-
-    def test_of_a_folder(self, run_here: RunHere, twelve: Path, tmp_path: Path) -> None:
-        done = run_here("convert", twelve, tmp_path / "out", "--to", "folder", "--engine", "ray")
-        assert done.code == 2
-        assert "a folder is written on one machine" in done.err
