@@ -1,4 +1,8 @@
-"""Refuse a source with files that would be passed over, and say which option takes them in."""
+"""Refuse a source with files that would be passed over, and say which option reads them.
+
+The error is a `SourceError`, so the command exits with code 4. `dsprep.sources.leftover` finds the
+files, and `dsprep.sources.unread` has the kinds of annotations that are recognized.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the files beside samples: each has a status, so that none is passed over.
+"""Give each file beside the samples a status, so that none is passed over silently.
 
 A file is used, known and not read, harmless, or left over. Names tell which files are harmless. The
 heads of some of those that are left over tell whether they have annotations, or name the samples.

@@ -1,4 +1,4 @@
-"""Of what kind a source is, and its catalog.
+"""Choose the kind of a source, and make its catalog.
 
 All kinds are asked for claims (`dsprep.sources.kinds`), and the surest reads the source. A list or
 a table chooses from what it finds.

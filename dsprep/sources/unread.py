@@ -1,6 +1,8 @@
-"""How files of annotations begin: a line for each kind, most of which dsprep does not read.
+"""Recognize annotations that nothing reads, by the head of a file beside the images.
 
-A kind that is read by its names alone has a line, too, until its own claim looks at content.
+To name another kind, add a line to `UNREAD`: such a file then stops a command with exit code 4
+(`dsprep.sources.advice`). Kinds that dsprep reads have a line without advice if their own claim
+goes by names and does not look at content.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Annotations that dsprep knows by their beginnings and does not read, with a way out of each."""
+"""Refuse files that the user gives to ``--annotations`` and that dsprep cannot read.
+
+`dsprep.sources.unread` has the kinds that are found beside images.
+"""
 
 from __future__ import annotations
 
