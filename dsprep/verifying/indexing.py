@@ -36,6 +36,9 @@ from dsprep.verifying.shards import Shards, find_shards, strays, without_manifes
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
+# what was done about an index of this state
+_DONE = {"missing": "written", "wrong": "replaced"}
+
 
 @called_with(IndexOptions)
 def index(options: IndexOptions) -> IndexReport:
@@ -70,22 +73,13 @@ def index(options: IndexOptions) -> IndexReport:
 def _index(
     shards: Shards, options: IndexOptions, state: str, pool: Executor, progress: Progress
 ) -> IndexReport:
-    layout, directory = shards.made.layout, shards.directory
-    asked, overwrite = options.kinds, options.overwrite
+    asked, layout = options.kinds, shards.made.layout
     kinds = _suitable(asked, layout)
-    if overwrite and shards.manifest:
-        sizes = {directory / shard.name: shard.bytes for shard in shards.manifest.shards}
-        if not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes):
-            shards = without_manifest(shards.destination)
-    taken = _clash(shards) if layout.shard_index in kinds else ""
-    if taken and (layout.shard_index in asked or layout.shard_index == "mxnet"):
-        raise DestinationError(taken)
-    notes = []
-    if taken:  # of a format whose readers do without
-        kinds -= {layout.shard_index}
-        notes.append(f"no index of {layout.shard_index}: {taken}")
-    _require_own_name(shards, kinds, overwrite)
-    manifest = shards.manifest
+    if options.overwrite and _sizes_differ(shards):
+        shards = without_manifest(shards.destination)
+    kinds, notes = _without_clash(shards, kinds, asked)
+    _require_own_name(shards, kinds, options.overwrite)
+    manifest, directory = shards.manifest, shards.directory
     with _locked_scratch(shards) if state == "indexed" else nullcontext() as scratch:
         whole = "manifest" in kinds and manifest is None and scratch is not None
         task = IndexTask("", layout, layout.shard_index in kinds, scratch, whole)
@@ -93,35 +87,20 @@ def _index(
         with progress.running("indexing", manifest.samples if manifest else 0):
             found = [_named(each, shards) for each in pool.map(make_index, tasks, progress.advance)]
         made = dict(zip(shards.present, found, strict=True))
-        problems = [shard.problem for shard in found if shard.problem]
         settled = [shard.index for shard in found if shard.index]
-        is_whole = not any(shard.problem or shard.compressed for shard in found)
-        if "wids" in kinds and is_whole and len(made) == len(shards.names):
-            for data_set, names in _data_sets(shards):
-                facts = [
-                    ShardFacts(shards.shown(name), made[name].samples, made[name].bytes)
-                    for name in names
-                ]
-                ((name, data),) = layout.dataset_index(data_set, facts).items()
-                difference = partial(wids_difference, shards=facts)
-                over_all = settle(
-                    shards.destination.place / name, "wids", data, difference, scratch
-                )
-                settled.append(_in_place(over_all, shards))
+        if "wids" in kinds and _all_readable(shards, made):
+            settled += _settle_over_all(shards, made, scratch)
+        problems = [shard.problem for shard in found if shard.problem]
         problems += _mismatches(manifest, made)
         if not problems and (manifest or "manifest" in kinds):
             settled.append(_settle_manifest(shards, made, settled, state, scratch))
         if scratch is not None:
             sync_path(shards.destination.place)
             sync_path(directory)
-    words = {} if state == "checked" else {"missing": "written", "wrong": "replaced"}
-    files = [file._replace(state=words.get(file.state, file.state)) for file in settled]
     if state == "checked":
-        problems += [
-            Problem(file.name, file.detail or "is missing")
-            for file in files
-            if file.state != "unchanged"
-        ]
+        problems += _unsettled(settled)
+    else:
+        settled = [file._replace(state=_DONE.get(file.state, file.state)) for file in settled]
     for name, remark in _remarks(made, kinds):
         if name and asked:  # it was asked for by its name
             problems.append(Problem(name, remark))
@@ -134,10 +113,57 @@ def _index(
         shards=len(found),
         samples=sum(shard.samples for shard in found),
         bytes=sum(shard.bytes for shard in found),
-        files=files,
+        files=settled,
         problems=problems,
         notes=notes,
     )
+
+
+def _sizes_differ(shards: Shards) -> bool:
+    """Return whether shards are not, or not as large, as their manifest says."""
+    receipts = shards.manifest.shards if shards.manifest else []
+    sizes = {shards.directory / shard.name: shard.bytes for shard in receipts}
+    return not all(path.is_file() and path.stat().st_size == sizes[path] for path in sizes)
+
+
+def _without_clash(
+    shards: Shards, kinds: frozenset[str], asked: Sequence[str]
+) -> tuple[frozenset[str], list[str]]:
+    """Leave out an index whose name is taken, if readers do without it; return a note then."""
+    kind = shards.made.layout.shard_index
+    taken = _clash(shards) if kind in kinds else ""
+    if not taken:
+        return kinds, []
+    if kind in asked or kind == "mxnet":
+        raise DestinationError(taken)
+    return kinds - {kind}, [f"no index of {kind}: {taken}"]
+
+
+def _all_readable(shards: Shards, made: Mapping[str, ShardWithIndex]) -> bool:
+    """Return whether all shards are there, without damage, and are no gzip."""
+    is_readable = not any(shard.problem or shard.compressed for shard in made.values())
+    return is_readable and len(made) == len(shards.names)
+
+
+def _settle_over_all(
+    shards: Shards, made: Mapping[str, ShardWithIndex], scratch: Path | None
+) -> Iterator[IndexFile]:
+    """Write the index of all shards, or of those of each side."""
+    for data_set, names in _data_sets(shards):
+        facts = [
+            ShardFacts(shards.shown(name), made[name].samples, made[name].bytes) for name in names
+        ]
+        ((name, data),) = shards.made.layout.dataset_index(data_set, facts).items()
+        difference = partial(wids_difference, shards=facts)
+        over_all = settle(shards.destination.place / name, "wids", data, difference, scratch)
+        yield _in_place(over_all, shards)
+
+
+def _unsettled(files: Sequence[IndexFile]) -> Iterator[Problem]:
+    """Yield the indexes that a check found missing or wrong."""
+    for file in files:
+        if file.state != "unchanged":
+            yield Problem(file.name, file.detail or "is missing")
 
 
 def _in_place(index: IndexFile, shards: Shards) -> IndexFile:
