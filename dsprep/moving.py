@@ -98,54 +98,72 @@ def make_mover(
 
     def move(sample: Sample, data: bytes, image: Encoded, warp: Warp | None) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
-        # Few images may have an EXIF orientation, which is known at once.
-        may_turn = b"Exif" in data or b"eXIf" in data or data[:2] in (b"II", b"MM")
-        turn = orientation_in(data) if may_turn else 1
+        turn = _orientation(data)
         if transform is None and turn != 1:
             image = _UPRIGHT.apply(data, max_pixels)
             effects[_TURNED] += 1
         before = image.before or (image.width, image.height)
         scaled, window = transform.move(before) if transform else (before, (0, 0, *before))
-        step = Move(before, scaled, window)
+        step, size = Move(before, scaled, window), (image.width, image.height)
+        change = _ImageChange(step, turn, warp, size, effects)
         for name in objects:
             if (value := sample.fields.get(name)) is not None:
                 if name in kept:
-                    is_measured = value.extent not in (None, SHARES)
-                    sample.fields[name] = value if is_measured else measured_on(value, before)
-                    continue
-                value = _measured(value, before, turn, frame)
-                _count_odd(value, before, effects)
-                if transform is not None:
-                    least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
-                    value = moved(value, step, least, effects)
-                    if warp is not None:
-                        value = warped(value, warp, (image.width, image.height), least, effects)
-                sample.fields[name] = value
+                    sample.fields[name] = _kept_objects(value, change)
+                else:
+                    sample.fields[name] = _moved_objects(value, change, transform, frame)
         for name in others:
-            other = sample.fields.get(name)
-            if transform is not None and other is not None:
+            if transform is not None and (other := sample.fields.get(name)) is not None:
                 if sniff(other) == "jpg":
-                    if transform.crop and transform.move(upright_size(other)) != (scaled, window):
-                        raise BadSample(
-                            f"its {name} has another size than its image, so that --crop would cut "
-                            f"out another part of it: {_remedy(name)}"
-                        )
-                    sample.fields[name] = transform.apply(other, max_pixels).data
+                    sample.fields[name] = _transformed(other, name, change, transform, max_pixels)
                 elif transform.moves:
-                    sample.fields[name] = _moved_image(other, name, step, turn, effects)
+                    sample.fields[name] = _moved_image(other, name, change)
         for name, classes in masks.items():
             if (mask := sample.fields.get(name)) is not None:
                 if name in kept:
-                    most, own, stored = max_pixels, None, False
+                    sample.fields[name] = _kept_mask(mask, change, classes, max_pixels)
                 else:
-                    most, own, stored = before[0] * before[1], step, frame.turn == "stored"
-                found = read_mask(mask, own and own.size, classes, most, turn, stored)
-                turns = turn if stored else 1
-                own_warp = None if own is None else warp
-                sample.fields[name] = _moved_mask(mask, found, own, turns, effects, own_warp)
+                    sample.fields[name] = _moved_mask(mask, change, classes, frame)
         return image
 
     return move
+
+
+class _ImageChange(NamedTuple):
+    """What was done to the image of a sample."""
+
+    step: Move
+    turn: int  # its EXIF orientation before
+    warp: Warp | None  # what was done after the step
+    size: tuple[int, int]  # of the image that is written
+    effects: Counter[str]  # what happens to the sample on the way, to be counted
+
+
+def _orientation(data: bytes) -> int:
+    """Return the EXIF orientation of an image; few images may have one, which is known at once."""
+    may_turn = b"Exif" in data or b"eXIf" in data or data[:2] in (b"II", b"MM")
+    return orientation_in(data) if may_turn else 1
+
+
+def _kept_objects(value: Objects, change: _ImageChange) -> Objects:
+    """Return objects that stay, with the size of the image that they are measured on."""
+    is_measured = value.extent not in (None, SHARES)
+    return value if is_measured else measured_on(value, change.step.size)
+
+
+def _moved_objects(
+    value: Objects, change: _ImageChange, transform: Transform | None, frame: Frame
+) -> Objects:
+    """Return objects in the pixels of the image that is written."""
+    value = _measured(value, change.step.size, change.turn, frame)
+    _count_odd(value, change.step.size, change.effects)
+    if transform is None:
+        return value
+    least = MIN_VISIBLE if transform.min_visible is None else transform.min_visible
+    value = moved(value, change.step, least, change.effects)
+    if change.warp is None:
+        return value
+    return warped(value, change.warp, change.size, least, change.effects)
 
 
 def further_images(schema: Schema, kept: Collection[str] = ()) -> list[str]:
@@ -154,10 +172,23 @@ def further_images(schema: Schema, kept: Collection[str] = ()) -> list[str]:
     return [name for name in images if name not in (schema.image, *kept)]
 
 
-def _moved_image(data: bytes, name: str, step: Move, turn: int, effects: Counter[str]) -> bytes:
+def _transformed(
+    data: bytes, name: str, change: _ImageChange, transform: Transform, max_pixels: int
+) -> bytes:
+    """Return a further image that is no mask, with the same transform."""
+    step = change.step.scaled, change.step.window
+    if transform.crop and transform.move(upright_size(data)) != step:
+        raise BadSample(
+            f"its {name} has another size than its image, so that --crop would cut "
+            f"out another part of it: {_remedy(name)}"
+        )
+    return transform.apply(data, max_pixels).data
+
+
+def _moved_image(data: bytes, name: str, change: _ImageChange) -> bytes:
     """Return a further image that may be a mask, moved as one; the file itself if it stays."""
-    remedy = _remedy(name)
-    if turn != 1:
+    remedy, step = _remedy(name), change.step
+    if change.turn != 1:
         raise BadSample(
             f"its EXIF orientation turns the image, and nothing tells whether also {name}: {remedy}"
         )
@@ -170,7 +201,7 @@ def _moved_image(data: bytes, name: str, step: Move, turn: int, effects: Counter
     if loses_bits(data):
         raise BadSample(f"its {name} has colors of 16 bits, which cannot be resized: {remedy}")
     how = "by nearest neighbor and written as PNG, in case it is a mask"
-    effects[f"image {name!r} changed {how}"] += 1
+    change.effects[f"image {name!r} changed {how}"] += 1
     with pillow(f"cannot write its {name} as PNG", step.size[0] * step.size[1]):
         return png_of(moved_mask(image, step))
 
@@ -183,24 +214,34 @@ def _stays(step: Move) -> bool:
     return step.scaled == step.size and step.window == (0, 0, *step.size)
 
 
-def _moved_mask(
-    data: bytes,
-    found: tuple[Image, Image],
-    step: Move | None,
-    turn: int,
-    effects: Counter[str],
-    warp: Warp | None,
-) -> bytes:
+def _kept_mask(data: bytes, change: _ImageChange, classes: int, max_pixels: int) -> bytes:
+    """Return a mask that stays, as gray PNG; the file itself if it is that already."""
+    image, mask = read_mask(data, None, classes, max_pixels, change.turn)
+    return data if _is_gray(image) else _gray(mask, image, change)
+
+
+def _moved_mask(data: bytes, change: _ImageChange, classes: int, frame: Frame) -> bytes:
     """Return a mask as gray PNG, turned and moved; the file itself if it is that already."""
-    image, mask = found
-    is_gray = image.format == "PNG" and image.mode == "L"
-    stays = step is None or _stays(step)
-    if is_gray and stays and turn == 1 and warp is None:
+    step, stored = change.step, frame.turn == "stored"
+    most = step.size[0] * step.size[1]
+    image, mask = read_mask(data, step.size, classes, most, change.turn, stored)
+    turn = change.turn if stored else 1
+    stays = _stays(step)
+    if _is_gray(image) and stays and turn == 1 and change.warp is None:
         return data
     mask = turned_mask(mask, *turns_of(turn))
-    effects[_GRAY] += not is_gray
-    mask = mask if step is None or stays else moved_mask(mask, step)
-    return png_of(mask if warp is None else warped_mask(mask, warp))
+    mask = mask if stays else moved_mask(mask, step)
+    return _gray(mask if change.warp is None else warped_mask(mask, change.warp), image, change)
+
+
+def _is_gray(image: Image) -> bool:
+    return image.format == "PNG" and image.mode == "L"
+
+
+def _gray(mask: Image, before: Image, change: _ImageChange) -> bytes:
+    """Return a mask as gray PNG, and count it if it was none before."""
+    change.effects[_GRAY] += not _is_gray(before)
+    return png_of(mask)
 
 
 def read_mask(
