@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -197,38 +198,16 @@ def type_of(value: Value, hint: str | None = None) -> str:
         return ""
     if isinstance(value, Objects):
         return OBJECTS
-    if hint == LABEL_TEXT:
-        return _label_type(value)
-    if hint == LABEL_FLOATS:
-        if isinstance(value, tuple) and mxnet.is_detection(value) and mxnet.in_shares(value):
-            return OBJECTS
-        kind = type_of(value).replace("float64", "float32")
-        number = value[0] if isinstance(value, tuple) else value
-        return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
     if hint is not None:
-        return hint
-    if isinstance(value, Ints | Floats):
-        item = "int" if isinstance(value, Ints) else "float32"
-        return item if len(value) == 1 else f"list<{item}>"
-    if isinstance(value, Blobs):
-        kinds = {_type_of_bytes(each) for each in value}
-        if len(value) == 1:
-            return kinds.pop()
-        return "list<text>" if kinds == {"text"} else "list<bytes>"
-    if isinstance(value, bytes):
-        return "bytes" if not is_image(value) else "image"
-    if hugging_face.has_form(value) or objects.has_form(value):
-        return OBJECTS
-    if isinstance(value, tuple | list):
-        kinds = {type_of(each) for each in value}
-        joined = kinds.pop() if len(kinds) == 1 else ""
-        joined = "float64" if kinds == {"int", "float64"} else joined
-        return f"list<{joined}>" if f"list<{joined}>" in TYPES else "json"
-    plain = {bool: "bool", int: "int", float: "float64", str: "text"}
-    return plain.get(type(value), "json")
+        return _BY_HINT[hint](value) if hint in _BY_HINT else hint
+    for kind, type_of_kind in _BY_KIND:
+        if isinstance(value, kind):
+            return type_of_kind(value)
+    return _type_of_json(value)
 
 
 def _label_type(value: Value) -> str:
+    """Return the type of a label, which may be written as text."""
     if isinstance(value, bytes | str):
         try:
             value = parse_label(value)
@@ -239,17 +218,74 @@ def _label_type(value: Value) -> str:
     if isinstance(value, str) and value[:1] == "{":
         with suppress(ValueError, RecursionError):
             return "json" if isinstance(json.loads(value), dict) else "text"
-    kind = type_of(value).replace("float64", "float32")  # labels are 32-bit in most formats
+    kind = _float32(type_of(value))
     return "class" if kind == "int" else kind
 
 
-def _type_of_bytes(data: bytes) -> str:
+def _type_of_floats(value: Value) -> str:
+    """Return the type of a label that formats have as floats, whole numbers included."""
+    if isinstance(value, tuple) and mxnet.is_detection(value) and mxnet.in_shares(value):
+        return OBJECTS
+    kind = _float32(type_of(value))
+    number = value[0] if isinstance(value, tuple) else value
+    return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
+
+
+_PLAIN = {bool: "bool", int: "int", float: "float64", str: "text"}
+
+
+def _float32(kind: str) -> str:
+    return kind.replace("float64", "float32")  # labels are 32-bit in most formats
+
+
+def _type_of_numbers(item: str, value: Value) -> str:
+    return item if len(value) == 1 else f"list<{item}>"
+
+
+def _type_of_blobs(value: Value) -> str:
+    kinds = set(map(_type_of_blob, value))
+    if len(value) == 1:
+        return kinds.pop()
+    return "list<text>" if kinds == {"text"} else "list<bytes>"
+
+
+def _type_of_blob(data: bytes) -> str:
     if is_image(data):
         return "image"
     try:
         return "bytes" if "\0" in data.decode() else "text"
     except UnicodeDecodeError:
         return "bytes"
+
+
+def _type_of_bytes(data: Value) -> str:
+    return "image" if is_image(data) else "bytes"
+
+
+def _type_of_json(value: Value) -> str:
+    """Return the type of a value of JSON, or of a cell of a table."""
+    if hugging_face.has_form(value) or objects.has_form(value):
+        return OBJECTS
+    if not isinstance(value, tuple | list):
+        return _PLAIN.get(type(value), "json")
+    kinds = set(map(type_of, value))
+    joined = kinds.pop() if len(kinds) == 1 else ""
+    joined = "float64" if kinds == {"int", "float64"} else joined
+    return f"list<{joined}>" if f"list<{joined}>" in TYPES else "json"
+
+
+# The type of a value by what its raw name means; another hint is itself the type.
+_BY_HINT: Mapping[str, Callable[[Value], str]] = {
+    LABEL_TEXT: _label_type,
+    LABEL_FLOATS: _type_of_floats,
+}
+# The type of a value by its kind, if its raw name means nothing; others are as JSON has them.
+_BY_KIND: tuple[tuple[type, Callable[[Value], str]], ...] = (
+    (Ints, partial(_type_of_numbers, "int")),
+    (Floats, partial(_type_of_numbers, "float32")),
+    (Blobs, _type_of_blobs),
+    (bytes, _type_of_bytes),
+)
 
 
 def is_image(data: bytes) -> bool:
