@@ -97,56 +97,25 @@ def prepare(
     The fields of shards that were copied may be better known from the source. A table may leave
     some of its samples out.
     """
-    made, layout = shards.made, shards.made.layout
-    if understood.schema is None:
+    made, base = shards.made, understood.schema
+    if base is None:
         raise SourceError(
             f"{shards.destination.place}: {understood.notes[-1]}; nothing can be compared"
         )
-    recorded = _as_recorded(against, shards, understood)
-    catalog, _ = read_source(recorded, pool.map)
-    label, known = understood.schema.label, catalog.settled.schema
-    if label and label in known.by_name and known.label != label and not recorded.choice.unlabeled:
-        # It was packed with --label-field, or a table called it so.
-        old = {new: name for name, new in shards.made.fields.new_names.items()}.get(label, label)
-        recorded = recorded.replace(choice=replace(recorded.choice, label=old))
-        catalog, _ = read_source(recorded, pool.map)
-    settled, reader = catalog.settled, catalog.reader
+    catalog = _read_as_recorded(against, shards, understood, pool)
+    settled = catalog.settled
     require_effect("", {"--classes": against.classes}, classified=catalog.has_classes)
-    base: Schema = understood.schema
-    if not understood.enforced and reader.reads_format(layout.name):
-        # Samples that were copied have the fields of the source, where all samples were looked at.
-        names = {name: field.names for name, field in base.by_name.items()}
-        fields = (
-            replace(field, missing=True, names=names.get(field.name, ()))
-            for field in settled.schema.fields
-        )
-        base = replace(settled.schema, fields=tuple(fields))
-        understood = understood._replace(schema=base, ignored=settled.ignored, pixels=reader.pixels)
-    own, named = catalog.classes, base.label_field.names if base.label_field else ()
-    is_given = against.classes is not None or against.class_order is not None
-    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
-    if own and named and set(own) <= set(named) and are_numbers and not is_given:
-        catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, overridden=catalog.overridden | {"label"})
+    if not understood.enforced and catalog.reader.reads_format(made.layout.name):
+        base = _fields_of_copies(catalog, base)
+        pixels = catalog.reader.pixels
+        understood = understood._replace(schema=base, ignored=settled.ignored, pixels=pixels)
+    catalog = _numbered_as(base, catalog, against)
     if filter_table is not None:
         catalog, _ = select(catalog, None, filter_table)
     if made.copies is not None:  # which are made again
         kept = Images(keep_fields=made.keep_fields).kept(settled.schema)
         catalog, _ = with_copies(catalog, made.copies, kept)
-    # Of images that were transformed, the sizes are enough to move what lies on them.
-    transform = made.transform and Geometry(**vars(made.transform))
-    keep_fields, frame = made.keep_fields, Frame(*made.frame)
-    images = Images(transform, "none", made.max_pixels, keep_fields, frame, made.augment)
-    is_typed = transform is None or images.moves_fields(settled.schema)
-    pipeline = Pipeline(
-        catalog.reader.in_frame(frame.turn),
-        settled.schema,
-        replace(layout, schema=base if is_typed else None),
-        images if is_typed else replace(images, transform=None, augment=None),
-        made.key,
-        catalog.classes,
-        overridden=catalog.overridden,
-    )
+    pipeline = _pipeline_of(shards, base, catalog, settled.schema)
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     by_name = settled.schema.by_name
     lost = [name for name in lacking if made.known or by_name[name].type in ("mask", "objects")]
@@ -155,6 +124,61 @@ def prepare(
         what = f"has no field {lost[0]!r}, and the source has"
     problems = [Problem(shards.destination.manifest.name, what)] if lost else []
     return comparison, understood, [*problems, *_other_classes(comparison)]
+
+
+def _read_as_recorded(
+    against: Source, shards: Shards, understood: Understood, pool: Executor
+) -> Catalog:
+    """Read the source with the fields that the shards were made with."""
+    recorded = _as_recorded(against, shards, understood)
+    catalog, _ = read_source(recorded, pool.map)
+    label, known = understood.schema and understood.schema.label, catalog.settled.schema
+    if label and label in known.by_name and known.label != label and not recorded.choice.unlabeled:
+        # It was packed with --label-field, or a table called it so.
+        old = {new: name for name, new in shards.made.fields.new_names.items()}.get(label, label)
+        recorded = recorded.replace(choice=replace(recorded.choice, label=old))
+        catalog, _ = read_source(recorded, pool.map)
+    return catalog
+
+
+def _fields_of_copies(catalog: Catalog, own: Schema) -> Schema:
+    """Return the fields of samples that were copied from a source, where all were looked at."""
+    names = {name: field.names for name, field in own.by_name.items()}
+    schema = catalog.settled.schema
+    fields = (
+        replace(field, missing=True, names=names.get(field.name, ())) for field in schema.fields
+    )
+    return replace(schema, fields=tuple(fields))
+
+
+def _numbered_as(base: Schema, catalog: Catalog, against: Source) -> Catalog:
+    """Number the classes of the source as shards do, which an option or an append has numbered."""
+    own, named = catalog.classes, base.label_field.names if base.label_field else ()
+    is_given = against.classes is not None or against.class_order is not None
+    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
+    if not (own and named and set(own) <= set(named)) or is_given or not are_numbers:
+        return catalog
+    catalog = renumbered(catalog, named)
+    return replace(catalog, overridden=catalog.overridden | {"label"})
+
+
+def _pipeline_of(shards: Shards, base: Schema, catalog: Catalog, schema: Schema) -> Pipeline:
+    """Return how samples of shards were made of those of the source, which have this schema."""
+    made = shards.made
+    # Of images that were transformed, the sizes are enough to move what lies on them.
+    transform = made.transform and Geometry(**vars(made.transform))
+    keep_fields, frame = made.keep_fields, Frame(*made.frame)
+    images = Images(transform, "none", made.max_pixels, keep_fields, frame, made.augment)
+    is_typed = transform is None or images.moves_fields(schema)
+    return Pipeline(
+        catalog.reader.in_frame(frame.turn),
+        schema,
+        replace(made.layout, schema=base if is_typed else None),
+        images if is_typed else replace(images, transform=None, augment=None),
+        made.key,
+        catalog.classes,
+        overridden=catalog.overridden,
+    )
 
 
 def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Source:
