@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -94,6 +95,101 @@ class _Try:
         self.machine = ""  # where it runs, once it has given a sign
         self.seen, self.is_silent = time.monotonic(), False
 
+    def falls_silent(self, now: float) -> bool:
+        """Return whether it has given no sign of life for too long, which is so from now on."""
+        patience = SILENT_AFTER if self.machine else BEGINS_WITHIN
+        self.is_silent = now - self.seen > patience
+        return self.is_silent
+
+
+class _Tries:
+    """The calls of a run that have not ended, and the tries at them."""
+
+    def __init__(
+        self, machines: Machines, call: Callable[[object], Call], report: Report | None
+    ) -> None:
+        """Begin none yet; ``call`` makes a call of an argument."""
+        self._machines, self._call, self._report = machines, call, report
+        self.calls: dict[int, object] = {}  # the arguments of the calls that have not ended
+        self.tries: dict[Any, _Try] = {}  # by handle
+        self._begun = Counter[int]()  # the tries at each call
+        self._told: dict[int, Sequence[Any]] = {}  # what was reported of each call
+
+    def begin(self, position: int, argument: object) -> None:
+        """Begin the first try at a call."""
+        self.calls[position] = argument
+        self._attempt(position)
+
+    def look(self) -> None:
+        """Hear the signs of tries, and try again what has fallen silent."""
+        signs, now = self._machines.signs(self._needless()), time.monotonic()
+        for each in list(self.tries.values()):
+            if (sign := signs.get(each.number)) is not None:
+                each.machine, each.seen, each.is_silent = sign.machine, now, False
+                self._tell(each.position, sign.done)
+                if sign.waits:
+                    WAITS.tell(sign.waits)
+            elif each.position in self.calls and not each.is_silent and each.falls_silent(now):
+                self._try_again(each, "a worker gave no sign of life")
+
+    def end(self, handle: Any) -> tuple[int, Any] | None:
+        """Return the number and the result of the call of a try that has ended.
+
+        None if the call goes on, or has ended by another try.
+        """
+        this, answer = self.tries.pop(handle), self._machines.answer(handle)
+        position = this.position
+        if position not in self.calls:
+            return None
+        if answer.kind == "done":
+            self._tell(position, answer.done)
+            del self.calls[position]
+            return position, answer.value
+        if any(it.position == position and not it.is_silent for it in self.tries.values()):
+            return None  # what one finds wrong may be that another has done the work
+        if answer.kind != "lost":
+            _value(answer)
+        self._try_again(this, answer.value)
+        return None
+
+    def _attempt(self, position: int, avoid: Collection[str] = ()) -> None:
+        self._begun[position] += 1
+        call = self._call(self.calls[position])
+        handle = self._machines.submit(call, avoid)
+        self.tries[handle] = _Try(position, call.number)
+
+    def _tell(self, position: int, done: Sequence[Any]) -> None:
+        """Report what a try has done and no try at the same call has told before."""
+        if self._report is None or not done or position not in self.calls:
+            return
+        before = self._told.get(position, ())
+        if any(new := _beyond(done, before)):
+            self._told[position] = _added(before, new)
+            self._report(*new)
+
+    def _try_again(self, this: _Try, why: str) -> None:
+        """Try a call again, unless it has been tried often enough."""
+        position = this.position
+        if self._begun[position] < _MOST_TRIES:
+            silent = {each.machine for each in self.tries.values() if each.is_silent}
+            self._attempt(position, {this.machine, *silent} - {""})
+            return
+        # A try that has not begun may wait for a core, for which there is no limit.
+        left = [each for each in self.tries.values() if each.position == position]
+        if all(each.is_silent and each.machine for each in left):
+            raise WorkerLost(
+                f"{why}, {self._begun[position]} times; give the same command again to continue",
+                position,
+            )
+
+    def _needless(self) -> list[int]:
+        """Return the tries that have not begun, at calls that have ended or that another makes."""
+        tries = self.tries.values()
+        alive = {each.position for each in tries if each.machine and not each.is_silent}
+        wanted = self.calls.keys() - alive
+        unbegun = (each for each in tries if not each.machine)
+        return [each.number for each in unbegun if each.position not in wanted]
+
 
 class Cluster(Executor):
     """The executor on machines that may be lost."""
@@ -133,88 +229,24 @@ class Cluster(Executor):
         report: Report | None = None,
         beat: Callable[[], None] | None = None,
     ) -> Iterator[tuple[int, R]]:
+        more = {"reports": report is not None, "first": self._first}
+        tries = _Tries(self._machines, partial(self._call, function, **more), report)
         waiting = enumerate(arguments)
-        calls: dict[int, object] = {}  # the arguments of the calls that have not ended
-        tries: dict[Any, _Try] = {}  # by handle
-        begun = Counter[int]()  # the tries at each call
-        told: dict[int, Sequence[Any]] = {}  # what was reported of each call
-
-        def attempt(position: int, avoid: Collection[str] = ()) -> None:
-            begun[position] += 1
-            reports = report is not None
-            call = self._call(function, calls[position], reports=reports, first=self._first)
-            handle = self._machines.submit(call, avoid)
-            tries[handle] = _Try(position, call.number)
-
-        def tell(position: int, done: Sequence[Any]) -> None:
-            if report is not None and done and position in calls:
-                before = told.get(position, ())
-                if any(new := _beyond(done, before)):
-                    told[position] = _added(before, new)
-                    report(*new)
-
-        def replace(this: _Try, why: str) -> None:
-            """Try a call again, unless it has been tried often enough."""
-            position = this.position
-            if begun[position] < _MOST_TRIES:
-                silent = {each.machine for each in tries.values() if each.is_silent}
-                attempt(position, {this.machine, *silent} - {""})
-                return
-            # A try that has not begun may wait for a core, for which there is no limit.
-            left = [each for each in tries.values() if each.position == position]
-            if all(each.is_silent and each.machine for each in left):
-                raise WorkerLost(
-                    f"{why}, {begun[position]} times; give the same command again to continue",
-                    position,
-                )
-
-        def look() -> None:
-            """Hear the signs of tries, and try again what has fallen silent."""
-            alive = {it.position for it in tries.values() if it.machine and not it.is_silent}
-            wanted = calls.keys() - alive
-            unbegun = (each for each in tries.values() if not each.machine)
-            needless = [each.number for each in unbegun if each.position not in wanted]
-            signs, now = self._machines.signs(needless), time.monotonic()
-            for each in list(tries.values()):
-                if (sign := signs.get(each.number)) is not None:
-                    each.machine, each.seen, each.is_silent = sign.machine, now, False
-                    tell(each.position, sign.done)
-                    if sign.waits:
-                        WAITS.tell(sign.waits)
-                elif each.position in calls and not each.is_silent:
-                    patience = SILENT_AFTER if each.machine else BEGINS_WITHIN
-                    each.is_silent = now - each.seen > patience
-                    if each.is_silent:
-                        replace(each, "a worker gave no sign of life")
-
         looked = time.monotonic()
         while True:
-            while len(calls) < self.size and (following := next(waiting, None)) is not None:
-                calls[following[0]] = following[1]
-                attempt(following[0])
-            if not calls:
+            while len(tries.calls) < self.size and (following := next(waiting, None)) is not None:
+                tries.begin(*following)
+            if not tries.calls:
                 return
-            ended = self._machines.wait(list(tries), _LOOK_EVERY)
+            ended = self._machines.wait(list(tries.tries), _LOOK_EVERY)
             if time.monotonic() - looked >= _LOOK_EVERY:
                 looked = time.monotonic()
-                look()
+                tries.look()
                 if beat is not None:
                     beat()
             for handle in ended:
-                this, answer = tries.pop(handle), self._machines.answer(handle)
-                position = this.position
-                if position not in calls:
-                    continue  # another try was first
-                if answer.kind == "done":
-                    tell(position, answer.done)
-                    del calls[position]
-                    yield position, answer.value
-                elif any(it.position == position and not it.is_silent for it in tries.values()):
-                    continue  # what one finds wrong may be that another has done the work
-                elif answer.kind == "lost":
-                    replace(this, answer.value)
-                else:
-                    _value(answer)
+                if (result := tries.end(handle)) is not None:
+                    yield result
 
     def close(self) -> None:
         self._machines.close()
