@@ -29,7 +29,7 @@ class Records(Protocol):
 
     @property
     def line_num(self) -> int:
-        """How many lines were read."""
+        """The number of lines read so far."""
 
     def __iter__(self) -> Iterator[list[str]]: ...
 
@@ -114,7 +114,7 @@ class PlacedRecords:
 
     @property
     def size(self) -> int:
-        """How many bytes this record has."""
+        """The size of this record in bytes."""
         return self.ends[self.last] - self.ends[self.first]
 
     @property

@@ -25,7 +25,7 @@ REFUSED: Mapping[str, str] = {
     _PAGES: "give each image a task of its own",
     _OTHER: "draw boxes or polygons in images",
 }
-"""What is not read, and what to do instead."""
+"""Advice for each kind of annotation that is not read."""
 _SHAPES = {
     **dict.fromkeys(("ellipselabels", "ellipse"), _OVAL),
     **dict.fromkeys(("keypointlabels", "keypoint"), _POINT),

@@ -100,7 +100,7 @@ class Spelled(tuple[Object, ...]):
 
 
 class ObjectCounts(NamedTuple):
-    """How many objects a data set has."""
+    """Counts of the objects of a data set."""
 
     objects: int  # all of them
     classes: int  # how many classes there are

@@ -30,7 +30,7 @@ class Named(NamedTuple):
 
 
 class VocImage(NamedTuple):
-    """What an XML file tells of an image."""
+    """The size and the objects of an image, from its XML file."""
 
     extent: Extent | None
     named: Sequence[Named]

@@ -21,8 +21,8 @@ Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each
 
 NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
-_BOX = 5  # columns
-_QUAD = 9
+_BOX = 5  # numbers in a row of a box: class, x, y, width, height
+_QUAD = 9  # numbers in a row of a rotated box: class and four corners
 
 
 def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> Objects:

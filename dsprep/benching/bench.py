@@ -117,7 +117,7 @@ def bench(options: BenchOptions) -> BenchReport:
 
 @dataclass
 class _Found:
-    """What the runs of one combination showed so far."""
+    """The measurements of the runs of one combination so far."""
 
     figures: list[Figures] = field(default_factory=list)
     cached: list[Figures] = field(default_factory=list)

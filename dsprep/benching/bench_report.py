@@ -21,7 +21,7 @@ class BenchRow:
 
     data: str  # the data set, as it was given
     format: str
-    reader: str  # its name, with its version once it has run
+    reader: str  # name of the library; its version follows after the first run
     access: str  # the way to the data, or the label of what is mounted
     workers: int
     name: str  # the combination, in words
@@ -67,7 +67,7 @@ class BenchRow:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What was measured."""
+    """The report of ``bench``: the measured combinations, and which is the fastest."""
 
     state: str  # ``measured``, ``planned`` or ``interrupted``
     rows: Sequence[BenchRow]
@@ -81,7 +81,7 @@ class BenchReport:
 
     @property
     def setting(self) -> str:
-        """What was measured on what, in words."""
+        """The training step, the batch size and the machine, in words."""
         where = f"{self.cores} cores, {format_size(self.memory)} of memory"
         return f"{self.work}, batches of {self.batch}, {where}"
 

@@ -56,7 +56,7 @@ class LoopError(Exception):
 
 
 class Asked(NamedTuple):
-    """What a loop is asked to do."""
+    """The options of a run of a training loop."""
 
     work: str
     batch: int

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 5  # examples of a kind
 _CLASSES = 10  # those with the most samples
-_WIDTH = 100  # characters of a value
-_PICTURE = 48  # columns of a picture
+_WIDTH = 100  # maximum number of characters of a printed value
+_PICTURE = 48  # width of a printed picture, in characters
 
 
 @command("DATA...", InspectOptions)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Copies:
-    """How many copies there are to be."""
+    """The options that decide how many augmented copies are made."""
 
     per_image: int | None = None  # copies of each sample
     per_class: int | None = None  # samples of each class, with the originals that are kept

@@ -56,7 +56,7 @@ class Place:
 
     @cached_property
     def names(self) -> Names:
-        """What lies there, listed when this is asked for the first time."""
+        """The names at this place, which are listed on first use."""
         files, directories = set[str](), set[str]()
         for entry in entries(self.path or "."):
             (directories if entry.is_dir() else files).add(entry.name)

@@ -70,7 +70,7 @@ class CreateReport(tables.Noticed):
 
 @dataclass(frozen=True, kw_only=True)
 class EditReport(Edits):
-    """What an edit of a list did."""
+    """The report of a command that edits a list."""
 
     path: str  # the list that was written
     rows: int  # its rows now
@@ -93,7 +93,7 @@ class EditReport(Edits):
 
 
 class PatchReport(EditReport):
-    """What a patch did to a list."""
+    """The report of ``lst patch``."""
 
     def to_json(self) -> dict[str, Any]:
         return json_values(

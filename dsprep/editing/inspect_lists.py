@@ -70,7 +70,7 @@ class DiffReport:
 
 @dataclass(frozen=True)
 class ListCheckReport:
-    """What is wrong with a list."""
+    """The report of ``lst check``: the faults of a list."""
 
     list: str  # the list
     rows: int  # how many of its lines can be read
@@ -96,7 +96,7 @@ class ListCheckReport:
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What a sample of a list is."""
+    """The report of ``lst sample``: the rows of the sample, and where it was written."""
 
     list: str  # the list
     output: str  # where the sample went; `-` is stdout

@@ -54,11 +54,11 @@ class AugmentedLine(NamedTuple):
     has_masks: bool = False  # whether a file of them is a mask, whose colors are told
     lists_classes: bool = False  # whether it says that its list is one of the numbers of classes
     is_text: bool = False  # whether it has a text, and no image
-    unread: tuple[str, ...] = ()  # attributes beside a text that are not its label
+    unread: tuple[str, ...] = ()  # for a text: attributes that are neither it nor its label
 
 
 class _Wrong(ValueError):
-    """What is wrong with a line."""
+    """An error in a line of an augmented manifest."""
 
 
 def refers_to_files(text: str) -> bool:

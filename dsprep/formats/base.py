@@ -146,7 +146,7 @@ class Format(ABC):
 
     @property
     def written(self) -> Schema:
-        """The schema of the samples to write; one without fields for raw samples."""
+        """The schema of the samples to write, or an empty schema for raw samples."""
         return self.schema or Schema(())
 
     def options(self) -> dict[str, Any]:

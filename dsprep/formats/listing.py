@@ -19,7 +19,7 @@ SIDE = re.compile(
 )
 LISTING = "files.jsonl"  # in the directory of a unit, where all other files have numbers for names
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_READ_AT_ONCE = 1 << 20  # bytes
+_READ_AT_ONCE = 1 << 20  # size of the read buffer, in bytes
 _LONGEST_LINE = 1 << 24  # bytes of a line of a listing that are read; dsprep's are far shorter
 
 

@@ -109,7 +109,7 @@ _MEANINGS: Mapping[str, Meaning] = {
 
 
 class FeatureNames(NamedTuple):
-    """What the features are called that fields become."""
+    """The names of the features that fields are written as."""
 
     image: str = "image/encoded"
     label: str = CLASS_NUMBER  # of a label that is a class

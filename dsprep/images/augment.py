@@ -23,7 +23,7 @@ Affine: TypeAlias = tuple[float, float, float, float, float, float]
 """Where a point x, y comes from: a·x + b·y + c and d·x + e·y + f, in pixels."""
 
 Params: TypeAlias = Mapping[str, float]
-"""What was drawn for a copy, by the names of parameters."""
+"""The random parameters of a copy, by name."""
 
 FILLS = ("nearest", "reflect", "wrap", "constant")
 IDENTITY: Affine = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
@@ -88,7 +88,7 @@ OPS = dict(_parse_table())
 FORMS = " ".join(
     name if op.default else f"{name}={op.unit.split()[0].upper()}" for name, op in OPS.items()
 )
-"""How to give them, for help."""
+"""The forms of all operations on the command line, for help."""
 
 _MOVING = frozenset({"crop", "rotate", "shift", "shear", "zoom", "hflip", "vflip"})
 _FORM = re.compile(r"([a-z]+)(?:=(.*))?")

@@ -25,7 +25,7 @@ DEFAULT_MAX_PIXELS = 178_956_970
 
 
 class ImageHeader(NamedTuple):
-    """What the first bytes of an image say."""
+    """The kind and the size of an image, from its header."""
 
     kind: str  # a key of `NAMES`
     width: int  # in pixels, as stored: an EXIF orientation is not applied

@@ -95,8 +95,8 @@ class InspectReport:
 
     data: Sequence[str]  # the data sets, as they were given
     output: str | None  # the page or table that was written, if any
-    samples: int  # how many they have
-    looked_at: int  # how many of them were looked at
+    samples: int  # number of samples in the data sets
+    looked_at: int  # number of samples that were measured
     decoded: bool  # whether their images were decoded
     hashed: bool  # whether their images were compared by what they show
     fields: Sequence[Sequence[str]]  # of the samples: the name, type, role and what told it of each
@@ -104,7 +104,7 @@ class InspectReport:
     alike: Sequence[Alike]  # leaks first
     suspects: Sequence[Suspect]
     rejects: Sequence[Reject]  # samples, or images, that cannot be read
-    skipped: Sequence[Finding]  # what lies in the data and is no sample
+    skipped: Sequence[Finding]  # files in the data sets that are no samples
     shown: Sequence[SampleShown]  # the samples that were asked for
     notes: Sequence[str]
     seconds: float  # how long it took

@@ -48,7 +48,7 @@ Digest: TypeAlias = bytes  # a column is called `bytes`, too
 
 
 class SampleMeasures(NamedTuple):
-    """What is known of a sample: a row of the table."""
+    """The measurements of a sample: a row of the table."""
 
     row: int  # of the catalog
     labels: list[str]  # its class, or several labels; numbers, if classes have no names

@@ -28,7 +28,7 @@ LARGEST_ID = 10**18 - 1
 PARSED = pl.Schema({"line": pl.Int64(), **ROWS})
 OUTSIDE = "{path!r} is not a path below the folder"
 REPEATED = "the id {index} stands in line {first} already"
-_PIECE = 1 << 16  # lines
+_PIECE = 1 << 16  # lines that are parsed at a time
 _LARGEST_EXACT = 2**53  # 64-bit floats hold every whole number below it
 _ID = r"^\+?0*[0-9]{1,18}$"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
@@ -225,7 +225,7 @@ def class_numbers(column: str = "label") -> pl.Expr:
 
 
 def label_count() -> pl.Expr:
-    """How many numbers a label has."""
+    """Return the expression that counts the numbers of a label."""
     return pl.col("label").str.count_matches("\t", literal=True).cast(pl.Int64) + 1
 
 
@@ -341,7 +341,7 @@ def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = Non
 
 @dataclass(frozen=True, kw_only=True)
 class Noticed:
-    """What was noticed when the samples were read: a part of reports."""
+    """Rejects, skipped files and notes of reading samples: a part of reports."""
 
     rejects: Sequence[Reject] = ()  # samples of the source that are not listed, and why
     skipped: Sequence[Finding] = ()  # files in the source that are no samples

@@ -23,7 +23,7 @@ _NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
 
 
 class ClassCount(NamedTuple):
-    """How much a list has of a class."""
+    """Counts of one class in a list."""
 
     number: int  # the class number
     name: str | None  # its name; None if there are no names, or none for the number
@@ -43,7 +43,7 @@ class ClassCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is in a list."""
+    """Counts of the rows, labels and classes of a list."""
 
     list: str  # its name
     rows: int  # its rows

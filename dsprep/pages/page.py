@@ -12,7 +12,7 @@ from dsprep.printable import visible
 from dsprep.storage.local import read_whole
 
 _HERE = Path(__file__).parent
-_LONGEST = 2000  # characters of a value
+_LONGEST = 2000  # maximum number of characters of a value
 
 
 def is_page(data: bytes) -> bool:

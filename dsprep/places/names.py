@@ -133,7 +133,7 @@ def _canonical(split: str) -> str:
 
 
 class SideName(NamedTuple):
-    """What the name of a directory tells of a side."""
+    """The side that the name of a directory stands for."""
 
     side: str  # the usual name of the side: `train`, `val` or `test`
     rest: str  # what else the name says, in lower case: `2017`, `cars_`, `a`

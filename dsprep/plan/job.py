@@ -1,4 +1,4 @@
-"""What was asked for, and what the source decides of it."""
+"""The `Job` of a command that writes, and the defaults that depend on the source."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Base(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """What was asked for: all that the bytes of the output depend on."""
+    """The options of a command that writes: all that the bytes of the output depend on."""
 
     command: str  # the name of the command
     given: Mapping[str, Any]  # the options that were given, for messages about those without effect

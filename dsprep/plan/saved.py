@@ -37,7 +37,7 @@ _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ
 
 
 class PlanFacts(NamedTuple):
-    """What a plan file says beside the plan."""
+    """Facts in a plan file that each part of a run compares with its own."""
 
     shards: Sequence[str]  # the names of all
     parts: int  # how many parts write them

@@ -65,7 +65,7 @@ FUNCTIONS = frozenset(
 
 
 class Chosen(NamedTuple):
-    """What a filter left out."""
+    """Counts of the samples that a filter left out."""
 
     filtered: int  # samples for which the expression is not true
     unknown: int  # those of them for which it is neither true nor false: a value is missing

@@ -88,9 +88,10 @@ def fit(source: Sequence[int], encoded: Sequence[int]) -> SizeModel:
 def weigh(
     job: Job, catalog: Catalog, sample: Catalog, pool: Executor, progress: Progress
 ) -> tuple[pl.Series, int | None, bool]:
-    """Return the bytes of each encoded sample, how full to plan a shard, and if both are estimates.
+    """Return the encoded sizes of samples, the planned size of a shard, and if both are estimates.
 
-    ``sample`` is what is tried, which does not depend on a shuffle (:func:`some_of`).
+    ``sample`` has the rows that are encoded for the estimate. A shuffle does not change them
+    (:func:`some_of`).
     """
     sizes = catalog.table["size"]
     layout, whole, by_bytes = job.layout, not catalog.tells_all, job.size.by_bytes

@@ -114,7 +114,7 @@ class Target(ABC):
 
     @property
     def notes(self) -> str:
-        """What the names of notes begin with."""
+        """The prefix of the names of notes."""
         return f"{self.destination.scratch.name}/"
 
     def partial(self, name: str) -> Path:

@@ -662,7 +662,7 @@ def _find(target: Target, name: str) -> bytes | None:
 
 
 def tidy_up(target: Target, finished: Manifest) -> None:
-    """Remove what a run needed whose manifest is published."""
+    """Remove the notes, receipts and open uploads of a run after it has published its manifest."""
     remove_replaced(target, finished)
     target.abort_uploads([*files_of_run(target), *finished.names()])
     if holds_folder(finished):

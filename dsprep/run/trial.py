@@ -102,7 +102,7 @@ def _try_samples(
 def _workers(plan: Plan, pool: Executor) -> int:
     """Return how many workers have something to do."""
     layout, units = plan.job.layout, len(plan.shards)
-    if layout.concatenative and not layout.compressed:  # whose shards may be written in pieces
+    if layout.concatenative and not layout.compressed:  # workers may share a shard
         units = max(units, _bytes(plan) // PIECE_BYTES)
     return max(1, min(pool.size, units, len(plan.catalog)))
 

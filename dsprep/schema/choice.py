@@ -1,4 +1,4 @@
-"""What the user says of the fields of a data set."""
+"""The choices of the user about the fields of a data set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CASTS.remove("class")
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user says of the fields."""
+    """The options of the user about fields: names, types, and which is the label or the image."""
 
     image: str | None = None  # the field that is the image
     # the field that is the label; `json.label` is a part of the field `json`

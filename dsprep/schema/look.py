@@ -31,7 +31,7 @@ _SHOWN = 60
 
 
 class Meaning(NamedTuple):
-    """What a raw name means in a format."""
+    """The field, type and role that a raw name stands for in a format."""
 
     field: str  # the name of the field; empty for what is no field: bookkeeping
     # its type, `LABEL_TEXT`, `LABEL_FLOATS`, or None if its values tell
@@ -41,7 +41,7 @@ class Meaning(NamedTuple):
 
 @runtime_checkable
 class Table(Protocol):
-    """What a format says of raw names."""
+    """The reading table of a format: the meaning of each raw name."""
 
     @property
     def name(self) -> str:

@@ -53,7 +53,7 @@ class Raw(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a rule decides of a raw name."""
+    """The field that a rule makes of a raw name."""
 
     field: Field | None  # the field that it is; None if it is left out
     # what the field is called if another one has its name; empty if it is that field
@@ -65,7 +65,7 @@ LEFT_OUT = Decision(None)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the rules go by."""
+    """The input of all rules: options, declared schema, format and samples that were looked at."""
 
     choice: Choice  # what the user says
     told: Schema  # what `--schema` says or, without it, the source says of itself

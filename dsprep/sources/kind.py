@@ -53,7 +53,7 @@ class Sure(IntEnum):
 
 
 class Use(StrEnum):
-    """What a kind takes from a place."""
+    """The roles of the files that a kind reads at a place."""
 
     IMAGES = "images"
     MASKS = "masks"

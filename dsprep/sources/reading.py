@@ -159,7 +159,7 @@ class ChosenKind(NamedTuple):
 
     @property
     def finding(self) -> Finding:
-        """What the source was taken for, and why."""
+        """The kind of the source and the reason, as ``--dry-run`` shows them."""
         because = "" if self.why == self.kind.noun else f", because of {self.why}"
         return Finding("source", "", f"{self.kind.noun}{because}")
 

@@ -199,7 +199,7 @@ def _by_class(
 
 
 class _Strata(NamedTuple):
-    """What is divided by the ratios, each for itself."""
+    """The strata of the samples: the ratios divide each stratum separately."""
 
     numbers: pl.Series  # the stratum of each sample, from 0 without gaps
     method: str

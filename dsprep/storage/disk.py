@@ -377,7 +377,7 @@ def _stored(key: str, status: os.stat_result) -> Stored:
 
 
 def _looked_up(key: str, status: os.stat_result) -> Stored:
-    """Return what a listing does, and the exact time."""
+    """Return a file as a listing does, with its exact time of change in the metadata."""
     return replace(_stored(key, status), metadata=metadata_of(status.st_mtime_ns))
 
 

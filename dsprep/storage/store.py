@@ -36,7 +36,7 @@ _MODULES = {
 
 
 class DirectoryEntry(Protocol):
-    """What lies in a directory, like :class:`os.DirEntry`."""
+    """An entry of a directory, like :class:`os.DirEntry`."""
 
     @property
     def name(self) -> str: ...

@@ -28,7 +28,7 @@ from dsprep.storage.stored import crc32c
 _HEAD = b"dsprep checksums 1\n"  # then the entries, then the crc32c of head and entries
 _ENTRY = Struct("<2Q 3q I 16s")  # facts, crc32c, MD5
 _NO_MD5 = bytes(16)
-_CHECKSUM = 4  # bytes
+_CHECKSUM = 4  # size of the crc32c that ends the file, in bytes
 _MOST_ENTRIES = 1 << 20  # 64 MB, read in half a second
 _MOST_DIRECTORIES = 100
 # Nanoseconds. The coarsest times are those of FAT, of two seconds.
@@ -45,7 +45,7 @@ class Sums(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a file was like, and when it was looked at."""
+    """The identity, size and times of a file, and when dsprep read them."""
 
     at: int  # in nanoseconds since 1970, before the facts
     facts: _Facts

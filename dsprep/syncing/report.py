@@ -11,10 +11,10 @@ from dsprep.printable import json_values
 
 
 class Requests(NamedTuple):
-    """An estimate of the requests that a sync takes, by what they cost."""
+    """Estimated number of S3 requests of a sync, by price class."""
 
     writes: int = 0  # PUT, COPY, POST and LIST
-    reads: int = 0  # GET and HEAD
+    reads: int = 0  # GET and HEAD requests, which cost less than writes
     parts: int = 0  # parts of files, each of them also counted as a write or a read
 
     def to_json(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ _BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of a link whose t
 
 @dataclass
 class Listing:
-    """What a side holds."""
+    """The files of one side of a sync."""
 
     files: dict[str, Stored] = field(default_factory=dict)  # by their path, relative to the side
     left: list[Left] = field(default_factory=list)  # what is left out

@@ -49,7 +49,7 @@ _HEAD = 1 << 20  # bytes that show whether lines of JSON refer to files
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What is known of a data set, or of one of its sides."""
+    """Counts and sizes of a data set, or of one of its sides, as far as they are known."""
 
     place: str  # as it was given
     directory: str  # where its files are

@@ -174,7 +174,7 @@ def _channels(options: ServeOptions, notes: dict[str, None]) -> list[Channel]:
 
 @dataclass
 class _Served:
-    """What the threads of channels have in common."""
+    """State that the threads of all channels share: counts, errors, and the stop flag."""
 
     told: Told
     counts: dict[str, list[int]]  # by channel: epochs that were whole or closed early, and bytes

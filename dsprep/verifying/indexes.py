@@ -145,7 +145,10 @@ def wids_difference(data: bytes, shards: Sequence[ShardFacts]) -> str | None:
 def settle(
     path: Path, kind: str, data: bytes, difference: Difference | None, scratch: Path | None
 ) -> IndexFile:
-    """Compare a file with what it should be, and write it if it differs and there is a scratch."""
+    """Compare an index with the expected bytes, and write it if it is missing or wrong.
+
+    Without a ``scratch`` directory for the temporary file, the index is only compared.
+    """
     state, detail = "missing", ""
     try:
         with open(path, "rb", opener=open_regular) as file:
@@ -196,7 +199,7 @@ class IndexTask(NamedTuple):
 
 @dataclass
 class ShardWithIndex:
-    """What was found in a shard, and its index."""
+    """The check of a shard, and its index."""
 
     samples: int = 0  # how many it holds
     bytes: int = 0  # its size on disk

@@ -33,8 +33,8 @@ from dsprep.verifying.indexes import mxnet_difference
 from dsprep.verifying.report import Problem, problem_of
 from dsprep.workers.worker import Report, counted
 
-# The names of fields in samples, their types in the shards, and whether values have other types in
-# the samples.
+# For each field to compare: its name, its type in the shards, and whether values of the samples
+# have another type.
 Columns: TypeAlias = tuple[tuple[str, str, bool], ...]
 
 # A sample as a comparison needs it: what it is known by (key, path or id, as the format has it;
@@ -86,7 +86,7 @@ class Task(NamedTuple):
 
 @dataclass
 class Inspected:
-    """What was found in a shard, or in some samples of a tree."""
+    """The results of checking a shard, or some samples of a tree."""
 
     samples: int = 0  # how many it holds
     bytes: int = 0  # its size on disk
@@ -359,7 +359,7 @@ def is_left_out(sample: Sample, layout: Format) -> bool:
         layout.listed_label(sample)
     except LeftOut:
         return True
-    except BadSample:  # it is a reject, or what shards hold without objects is unknown
+    except BadSample:  # another error: not left out on purpose
         pass
     return False
 

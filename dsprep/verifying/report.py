@@ -92,7 +92,7 @@ class IndexFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """What was found in data sets."""
+    """The results of checking data sets: counts and problems."""
 
     destination: str
     format: str = ""  # name of the format
@@ -173,7 +173,7 @@ _JOIN: dict[str, Callable[[list[Any]], Any]] = {
     "fields": lambda lists: lists[0] if len(lists) == 1 else (),
     "objects": lambda counts: counts[0] if len(counts) == 1 else None,
 }
-"""How values of several reports become one."""
+"""Functions that join the values of several reports, by the name of the attribute."""
 
 
 def joined(dest: str, reports: Sequence[R], problems: Sequence[Problem], began: float) -> R:

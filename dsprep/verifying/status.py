@@ -28,7 +28,7 @@ from dsprep.verifying.report import Problem
 
 @dataclass(frozen=True)
 class StatusReport:
-    """What is there of a data set."""
+    """The report of ``status``: the state of a data set, and how many shards are complete."""
 
     destination: str  # as it was given
     state: str  # `complete`, `damaged` or `unfinished`

@@ -29,7 +29,7 @@ BEAT = 1.0  # seconds between two signs of life of a try
 SILENT_AFTER = 30.0  # seconds without one after which a call is tried elsewhere, too
 BEGINS_WITHIN = 60.0  # the same before the first sign: a try may also wait for a free core
 _MOST_TRIES = 4
-_LOOK_EVERY = 0.5  # seconds
+_LOOK_EVERY = 0.5  # seconds between two looks at the signs of life
 
 
 class Call(NamedTuple):
@@ -52,7 +52,7 @@ class Sign(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """How a try has ended."""
+    """The result of a try at a call."""
 
     kind: str  # "done", "error" (one of dsprep's), "crash" (any other error), "lost" (its worker)
     value: Any

@@ -23,7 +23,7 @@ class Executor(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many calls run at once."""
+        """The maximum number of calls that run at once."""
 
     @abstractmethod
     def run(

@@ -29,7 +29,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 Worker: TypeAlias = "subprocess.Popen[bytes]"
 
-_BEAT = 1.0  # seconds
+_BEAT = 1.0  # maximum seconds between two calls of `beat`
 
 
 def available_cores() -> int:

@@ -133,7 +133,7 @@ class FieldsReader(AnnotatedReader):
 
 
 class Scan(NamedTuple):
-    """What a scan of annotations found."""
+    """The images that annotations name, with counts of their objects, classes and sides."""
 
     annotations: Annotations | None  # None if there are masks alone
     names: Sequence[str]  # what each image is called, by number

@@ -51,13 +51,13 @@ _SHOWN = 3
 _LONGEST = 60  # characters of a cell in a message
 
 _IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
-_WRONG = "what is wrong with the class"  # likewise
+_WRONG = "what is wrong with the class"  # column that is added, too
 _EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
 _NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
 
 
 class _Spelling(NamedTuple):
-    """How columns hold a box."""
+    """A naming of columns that hold a box, and what their numbers mean."""
 
     kind: str  # `xywh`, `xyxy`, `xxyy` or `cxcywh`
     columns: tuple[str, ...]  # in lower case: four, or one that has all

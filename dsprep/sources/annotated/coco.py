@@ -37,7 +37,7 @@ _NEAR = 1 << 14  # bytes that are read at once, as annotations lie near one anot
 _AT_ONCE = 1 << 23  # bytes of annotations that are parsed at once
 _MANY = 1024  # annotations that are worth loading polars for
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
-_LONGEST_FLAG = 40  # bytes
+_LONGEST_FLAG = 40  # bytes kept of a block, so that a flag on its end is found
 _IMAGE_ID = 32  # bytes that the id of an image takes as JSON, at most
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
 # The parts of an annotation. Others that a tool writes have the same keys and other values.

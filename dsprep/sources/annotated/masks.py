@@ -25,7 +25,7 @@ _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_l
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
 _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
-_LARGEST = 1 << 28  # pixels
+_LARGEST = 1 << 28  # maximum size of a mask, in pixels
 WRONG = -1  # instead of the number of a class
 
 

@@ -55,7 +55,7 @@ class Texts(Annotations):
 
 @dataclass
 class Looked:
-    """What is in files of annotations, by their order."""
+    """Counts, sizes and problems of the files of annotations, in the order of the files."""
 
     counts: list[int] = field(default_factory=list)  # how many objects each tells
     # the bytes that these take as JSON, at most, besides the boxes

@@ -105,7 +105,7 @@ def _sides(
     sides: dict[str, str] = {}
     twice: dict[tuple[str, str, str], str] = {}
     lost: dict[str, str] = {}  # images that lists name and that are not there, with their list
-    bare: dict[str, str] = {}  # images without an XML file, likewise
+    bare: dict[str, str] = {}  # images without an XML file, with a list that names each
     annotated = frozenset(called)
     for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
         top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]

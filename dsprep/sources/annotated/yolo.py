@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
-_NUMBER = 20  # bytes that a number of pixels takes, at most
-_MOST_YAML = 1 << 20  # bytes
+_NUMBER = 20  # maximum size in JSON of a coordinate in pixels, in bytes
+_MOST_YAML = 1 << 20  # maximum size of data.yaml, in bytes
 _ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
 
 
@@ -56,7 +56,7 @@ class YoloTexts(Texts):
 
 
 class _Set(NamedTuple):
-    """What a set has besides its images, before texts are read."""
+    """The files of a YOLO data set, before the label texts are read."""
 
     root: str
     images: Sequence[str]  # below the root, sorted

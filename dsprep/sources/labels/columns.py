@@ -15,7 +15,7 @@ _EXACT = 1 << 53  # above it, 64-bit floats do not hold all whole numbers
 
 
 class Columns(Folder):
-    """The meaning of columns: a field each."""
+    """The raw format of a table of text: each column is a field of its name."""
 
     name: ClassVar[str] = "table"
 

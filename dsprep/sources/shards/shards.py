@@ -202,7 +202,7 @@ def _shorter(path: str, stop: int) -> SourceError:
 
 @dataclass
 class IndexedShard:
-    """What a shard holds, as far as its headers tell."""
+    """The samples of a shard, as far as its headers tell."""
 
     state: Facts  # size of the file, and when it was last changed
     compressed: bool  # whether offsets are those of the decompressed shard

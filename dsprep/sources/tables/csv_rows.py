@@ -61,7 +61,7 @@ class Block(NamedTuple):
 
 @dataclass
 class ColumnCells:
-    """What the cells of a column are, as far as a worker has seen."""
+    """The types of the cells of a column, as far as a worker has read it."""
 
     kind: str = ""  # `int`, `wide` if some need more than 53 bits, `float64`, `bool`, `text`
     given: int = 0  # how many cells have a value

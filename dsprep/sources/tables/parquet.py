@@ -236,7 +236,9 @@ def _with_columns(shared: Any, schema: Any, path: str, first: str, dropped: Coll
                 f"{path}: the column {each.name!r} is of the type {each.type}, and of "
                 f"{columns[at].type} in {first}: --drop {each.name}"
             )
-        with suppress(arrow().ArrowException):  # of types that are alike, any does
+        with suppress(
+            arrow().ArrowException
+        ):  # the first type stays if the two have none in common
             pair = (arrow().schema([column]) for column in (columns[at], each))
             columns[at] = arrow().unify_schemas(list(pair), promote_options="permissive").field(0)
     return arrow().schema(columns, shared.metadata if others else schema.metadata)

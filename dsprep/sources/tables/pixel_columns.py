@@ -119,7 +119,10 @@ def _in_order(names: list[str]) -> list[str]:
 
 
 def _count(catalog: Catalog, names: Sequence[str]) -> int:
-    """Return how many pixels a row has: those of most first rows, if they are in one column."""
+    """Return how many pixels a row has.
+
+    If one column has all pixels, it is the most frequent number among the first rows.
+    """
     if len(names) > 1:
         return len(names)
     rows = catalog.slice(0, _LOOKED_AT).rows()

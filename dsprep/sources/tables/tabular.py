@@ -71,7 +71,7 @@ _FEW = 10  # numbers for each word, in a column that the words are probably mist
 
 
 class _Header(NamedTuple):
-    """How a CSV file begins."""
+    """The delimiter, the column names and the start of the rows of a CSV file."""
 
     path: str
     facts: Facts
