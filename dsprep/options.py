@@ -425,7 +425,7 @@ sync: OBJECTS needs remote
 
 @cache
 def rules() -> Sequence[OptionRule]:
-    """Return when each option takes effect that does not always; ``--help`` needs none of it."""
+    """Return the rules of the options that do not always take effect; ``--help`` needs no rule."""
     found, lines = [], filter(None, _RULES.splitlines())
     for line, why_not in zip(lines, lines, strict=True):
         commands, _, what = line.rpartition(": ")

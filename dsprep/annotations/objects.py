@@ -436,7 +436,7 @@ def extent_of_pixels(objects: Objects) -> None:
 
 
 def extent_of(objects: Objects) -> Extent:
-    """Return the extent of objects that are to be written as shares of it."""
+    """Return the size of the image, for formats that write boxes as shares of it."""
     if objects.extent is None:
         raise BadSample("has boxes, but no image that tells its size")
     return objects.extent

@@ -147,7 +147,7 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                 try:
                     stream.skip(size + -size % BLOCK, name)
                 except DamagedShard:
-                    if stream.offset == at:  # name the same place as a reader of the data
+                    if stream.offset == at:  # the error is that of reading the data
                         stream.skip(size, name)
                         stream.skip(-size % BLOCK, "the padding of a member")
                     raise

@@ -269,7 +269,7 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 
 
 def pattern_of(files: Sequence[str]) -> str:
-    """Return a pattern that matches files, whose numbers may differ, and none of another split."""
+    """Return a pattern that matches files with any number, and no file of another split."""
 
     def pattern(path: str, shorten: bool) -> str:
         directory, name = os.path.split(path)

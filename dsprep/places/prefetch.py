@@ -35,7 +35,7 @@ class AdjacentRows(NamedTuple):
 
 
 def runs(rows: Rows, most: int = sys.maxsize) -> Iterator[AdjacentRows]:
-    """Cut rows into runs whose bytes can be read front to back; one of so many bytes ends."""
+    """Cut rows into runs whose bytes are adjacent; a run ends when it has ``most`` bytes."""
     first, file, start, stop = 0, -1, 0, 0
     spans = zip(rows.files, rows.offsets, rows.stored or rows.sizes, strict=True)
     for position, span in enumerate(spans):

@@ -268,7 +268,7 @@ def _require_side(name: str) -> None:
 
 
 def _require_directories(job: Job, catalog: Catalog) -> None:
-    """Refuse sides of which a tree of files would keep nothing, as no directory is called so."""
+    """Refuse sides that a tree of files would lose, because no directory has their name."""
     layout = job.layout
     if not isinstance(layout, TreeFormat) or layout.divides or catalog.annotated is not None:
         return

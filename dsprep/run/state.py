@@ -233,7 +233,7 @@ def require_same(target: Target, finished: Manifest, identity: dict[str, Any]) -
 
 
 def require_whole(target: Target, finished: Manifest, advice: str) -> None:
-    """Refuse a finished data set of which a file is missing or has another size."""
+    """Refuse a finished data set with a file that is missing or has another size."""
     if wrong := damages(target, finished):
         name, why = wrong[0]
         others = f", and {format_count(len(wrong) - 1, 'other file')} too" if wrong[1:] else ""

@@ -62,7 +62,7 @@ class Reading:
 
     @cached_property
     def _wholes(self) -> frozenset[str]:
-        """The raw names of which fields are parts."""
+        """The raw names that hold several fields, as parts."""
         return frozenset(path[0] for path, *_ in self._nested)
 
     @cached_property
@@ -77,7 +77,7 @@ class Reading:
 
     @cached_property
     def _objects(self) -> str | None:
-        """The field of objects that all samples have, even if nothing is said of them."""
+        """The name of the field of objects that each sample must have; None if there is none."""
         objects = self.schema.objects
         return objects.name if objects and not objects.missing else None
 

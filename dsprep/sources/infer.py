@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 _NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
-_MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any number
+_MOST_CLASSES = 10_000_000  # a limit, because samples may hold any number as their class
 
 
 def with_schema(

@@ -106,12 +106,12 @@ class SourcePlace:
 
     @property
     def peek(self) -> Sequence[DirectoryEntry]:
-        """The first entries of the directory, in no particular order; none of a file."""
+        """The first entries of the directory, in no order; empty for a file."""
         return self._list(PEEKED)
 
     @property
     def entries(self) -> Sequence[DirectoryEntry]:
-        """All entries of the directory, in no particular order; none of a file."""
+        """All entries of the directory, in no order; empty for a file."""
         return self._list(None)
 
     def join(self, name: str) -> str:

@@ -22,7 +22,7 @@ MISSING = {
 STOPPING = {"MaxRuntimeInSeconds": 86_400}
 
 CPU, GPU = "ml.m5.xlarge", "ml.g5.xlarge"
-"""Types of instances."""
+"""The default types of instances, without and with a GPU."""
 
 WILD = re.compile(r"[*?\[{]")
 """What makes a name a pattern, unless a file is called so."""

@@ -77,7 +77,7 @@ class RayMachines:
             raise OptionError(
                 "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
             )
-        self._ray: Any = ray  # not all of it has types
+        self._ray: Any = ray  # Any: Ray has types for a part of its functions only
         self._on = NodeAffinitySchedulingStrategy
         address = _reachable(address)
         handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}

@@ -94,7 +94,7 @@ def _extent(width: int, height: int) -> Extent | None:
 
 @dataclass(frozen=True)
 class CocoAnnotations(Annotations):
-    """Annotations in files of COCO's."""
+    """The annotations in COCO's JSON files, as workers get them."""
 
     files: tuple[str, ...]
     states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
@@ -310,7 +310,10 @@ _SPANS = ("file", "image", "category", "id", "offset", "size")
 def scan_coco(
     files: Sequence[CocoFile], known: Collection[str] = (), classes: tuple[str, ...] | None = None
 ) -> Scan:
-    """Find the images, categories and annotations in files, of which all or none are in memory."""
+    """Find the images, categories and annotations in files.
+
+    Either all of the files are in memory, or none.
+    """
     import polars as pl
 
     digest = _Digest()

@@ -79,7 +79,7 @@ class TableMasks:
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The bytes of the text of each."""
+        """The size of the masks of each image, in bytes of their text."""
         return [sum(len(text) for _, text in own) for own in self.runs]
 
     def of(self, numbers: Sequence[int]) -> TableMasks:

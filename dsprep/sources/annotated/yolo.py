@@ -37,7 +37,7 @@ _ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
 
 @dataclass(frozen=True)
 class YoloTexts(Texts):
-    """Texts of YOLO's."""
+    """The label texts of YOLO: a file for each image."""
 
     classes: int | None  # how many there are, if that is known
     pose: Pose | None
