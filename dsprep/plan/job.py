@@ -266,37 +266,19 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     """Fill in what the user left open, now that the source is known; refuse what it rules out."""
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
-    needs_image = reader.has_images and not job.source.choice.no_image and not job.copies
-    needs_image = needs_image and not (catalog.imageless and job.augmented is None)
-    if settled.schema.image is None and needs_image:
-        if not catalog.tells_all:
-            raise no_image_error(job.source.root, settled.schema)
-        raise OptionError(
-            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
-            "sample is without one: keep the field image"
-        )
-    check, size = job.images.check, job.size
-    if check is None:
-        # A framework that stops at a bad image must not get it. Samples of shards were checked
-        # when these were written.
-        guarded = job.layout.limits.images is not None
-        whole = not catalog.tells_all and catalog.annotated is None
-        check = "structure" if guarded else "none" if whole else "header"
-    has_lists = catalog.lists and job.divide is None and not job.first_shard
-    if has_lists and replace(size, by_file=False) == ShardSize():
-        size = ShardSize(by_file=True)
-    elif size.by_file and not catalog.keeps_files_together():
-        size = ShardSize()
-    if job.writes_tree:
-        size = ShardSize(target=_UNIT)
+    _require_image(job, catalog)
     idle = idle_names("--keep-fields", sorted(job.images.keep_fields), settled.schema)
-    notes = (*job.notes, *_lacking_image(job, settled), *idle)
-    job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
+    job = replace(
+        job,
+        images=replace(job.images, check=job.images.check or _check_of(job, catalog)),
+        size=_size_of(job, catalog),
+        notes=(*job.notes, *_lacking_image(job, settled), *idle),
+    )
     annotated = catalog.annotated
     require_effect(
         job.command,
         job.given,
-        carried=size.by_file,
+        carried=job.size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
         classified=catalog.has_classes,
@@ -311,51 +293,110 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         images=reader.has_images or settled.schema.image is not None,
         **reader.facts,
     )
-    limit = job.layout.limits.classes
-    if limit is not None and catalog.label_column == "cls":
-        largest = max(map(abs, catalog.samples_per_class()))
-        if largest > limit:
-            raise SourceError(
-                f"{job.source.root}: the label {largest} is above {limit}, which "
-                f"{job.layout.name} cannot hold exactly; choose another format"
-            )
+    _require_exact_classes(job, catalog)
     return job
 
 
+def _require_image(job: Job, catalog: Catalog) -> None:
+    """Refuse samples that have no image, unless the user accepts that or their kind has none."""
+    accepted = job.source.choice.no_image or job.copies or not catalog.reader.has_images
+    is_imageless = catalog.imageless and job.augmented is None
+    if catalog.settled.schema.image is not None or accepted or is_imageless:
+        return
+    if not catalog.tells_all:
+        raise no_image_error(job.source.root, catalog.settled.schema)
+    raise OptionError(
+        f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
+        "sample is without one: keep the field image"
+    )
+
+
+def _check_of(job: Job, catalog: Catalog) -> str:
+    """Return how images are checked if the user does not say it."""
+    if job.layout.limits.images is not None:
+        return "structure"  # a framework that stops at a bad image must not get it
+    # Samples of shards were checked when these were written.
+    was_checked = not catalog.tells_all and catalog.annotated is None
+    return "none" if was_checked else "header"
+
+
+def _size_of(job: Job, catalog: Catalog) -> ShardSize:
+    """Return the size of shards: what was asked for, unless the source or the format decides."""
+    if job.writes_tree:
+        return ShardSize(target=_UNIT)
+    is_open = replace(job.size, by_file=False) == ShardSize()
+    if catalog.lists and job.divide is None and not job.first_shard and is_open:
+        return ShardSize(by_file=True)  # shards for each list
+    if job.size.by_file and not catalog.keeps_files_together():
+        return ShardSize()
+    return job.size
+
+
+def _require_exact_classes(job: Job, catalog: Catalog) -> None:
+    """Refuse class numbers that the format would round."""
+    limit = job.layout.limits.classes
+    if limit is None or catalog.label_column != "cls":
+        return
+    largest = max(map(abs, catalog.samples_per_class()))
+    if largest > limit:
+        raise SourceError(
+            f"{job.source.root}: the label {largest} is above {limit}, which "
+            f"{job.layout.name} cannot hold exactly; choose another format"
+        )
+
+
 def _with_schema(job: Job, catalog: Catalog) -> Job:
-    """Choose how samples are made: copied, raw, or by the schema of the format."""
-    schema, label = catalog.settled.schema, catalog.settled.schema.label_field
-    reader, choice, layout = catalog.reader, job.source.choice, job.layout
-    made = job.images.transform
+    """Choose how samples are made: as others in the data set are, as they lie, or by the format."""
+    schema, reader, layout = catalog.settled.schema, catalog.reader, job.layout
     if layout.schema is not None:  # that of the data set to which samples are added
-        own = layout.schema.image_field
-        if own is not None and own.kind.is_raw and not (made and made.is_raw):
-            raise OptionError(
-                f"{job.destination}: its images are bare pixels that were copied, so that dsprep "
-                "does not know how others become such: convert it with --encode raw first"
-            )
+        _require_no_raw_copies(job, layout.schema)
         return replace(job, copies=False, schema=layout.schema)
-    # The files of a tree are laid out by the schema.
-    same = reader.reads_format(layout.name) and not job.writes_tree
-    in_json = label is not None and len((label.places or ((),))[0]) > 1
-    changed = bool(choice.rename or choice.cast or choice.label_type or choice.schema or in_json)
-    pixels = reader.pixels is not None  # which are made images
-    changed = changed or job.images.moves_fields(schema)
-    changed = changed or (made is not None and (pixels or made.is_raw))
-    given = {"--features", "--metadata", "--order"}.intersection(job.given)
-    changed = changed or bool(given or catalog.overridden)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
     copies = job.copies and reader.can_copy and not catalog.overridden
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
-    if same and not changed and (copies or not in_parts):
+    if _keeps_fields(job, catalog) and (copies or not in_parts):
         schema = with_sizes(schema, reader.pixels, reader.table)
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
-    schema = with_image_type(schema, made, layout)
+    return _typed(job, catalog.settled)
+
+
+def _require_no_raw_copies(job: Job, own: Schema) -> None:
+    """Refuse to add to bare pixels that were copied, unless the images are made such again."""
+    image, made = own.image_field, job.images.transform
+    if image is not None and image.kind.is_raw and not (made and made.is_raw):
+        raise OptionError(
+            f"{job.destination}: its images are bare pixels that were copied, so that dsprep "
+            "does not know how others become such: convert it with --encode raw first"
+        )
+
+
+def _keeps_fields(job: Job, catalog: Catalog) -> bool:
+    """Return whether samples are of the format already, and nothing changes their fields."""
+    schema, reader, layout = catalog.settled.schema, catalog.reader, job.layout
+    choice, made, label = job.source.choice, job.images.transform, schema.label_field
+    changes = (
+        not reader.reads_format(layout.name),
+        job.writes_tree,  # its files are laid out by the schema
+        choice.rename or choice.cast or choice.label_type or choice.schema,
+        label is not None and len((label.places or ((),))[0]) > 1,  # a part of JSON
+        job.images.moves_fields(schema),
+        made is not None and made.is_raw,
+        made is not None and reader.pixels is not None,  # which are made images
+        {"--features", "--metadata", "--order"}.intersection(job.given),
+        catalog.overridden,
+    )
+    return not any(changes)
+
+
+def _typed(job: Job, settled: Settled) -> Job:
+    """Let the format arrange the fields of the schema."""
+    layout, label = job.layout, settled.schema.label_field
+    schema = with_image_type(settled.schema, job.images.transform, layout)
     if layout.placeholders(Schema(())) and label is not None and label.missing:
-        seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
+        seen, count = settled.samples, settled.counts.get(label.name, 0)
         raise SourceError(
             f"{job.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "
             f"and {layout.name} holds none without: label these, leave them out, give "
