@@ -30,6 +30,8 @@ from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.catalog import Catalog
     from dsprep.plan.select import Chosen
 
@@ -121,6 +123,60 @@ class Plan:
 
 def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
+    catalog, findings = _read(job, pool)
+    job = resolve_defaults(job, catalog)
+    if job.first_id:
+        catalog = catalog.with_ids_from(job.first_id)
+    _require_unspoiled(job, catalog, pool)
+    if job.key == "index":
+        _require_own_ids(catalog)
+    _require_objects(job, catalog)
+    chosen, existing = None, Existing()
+    if job.selects:
+        from dsprep.plan.select import select  # not before polars is there
+
+        catalog, chosen = select(catalog, job.filter, job.filter_table)
+    if job.divide is not None:
+        catalog, notes = job.divide(catalog, pool)
+        job = replace(job, notes=(*job.notes, *notes))
+    job = job.named_after(catalog)
+    if job.augmented is not None:
+        kept = job.images.kept(catalog.settled.schema)
+        catalog, notes = with_copies(catalog, job.augmented, kept)
+        job = replace(job, notes=(*job.notes, *notes))
+    if job.base is not None:
+        found = catalog, findings
+        catalog, findings, existing = without_existing(job, found, job.base, pool, progress)
+        job = replace(job, base=None)
+        if not len(catalog):
+            return Plan(job, catalog, findings, [], [], False, [], chosen, existing)
+    from dsprep.catalog import compact  # not before polars is there
+
+    # From here on, what the plan takes for each sample is all that limits how many there may be.
+    # So no second name, here or in a caller, may keep a table that the catalog gives up.
+    columns = catalog.table.get_columns()
+    catalog = replace(catalog, table=catalog.table.clear())
+    catalog = replace(catalog, table=compact(columns))
+    collisions = catalog.collisions() if job.key == "path" else []
+    sample = _sample_to_weigh(job, catalog)
+    if job.seed is not None:
+        order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
+        catalog = replace(catalog, table=catalog.table.clear())
+        catalog = replace(catalog, table=compact(columns, order))
+        del order
+    if catalog.lists and job.size.by_file:
+        catalog = replace(catalog, table=catalog.table.sort("list", maintain_order=True))
+    if catalog.sides:
+        catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
+        _require_directories(job, catalog)
+    weights, capacity, estimated = weigh(job, catalog, sample, pool, progress)
+    shards, sets = _cut(job, catalog, weights, capacity)
+    facts = findings, collisions, shards, estimated, sets, chosen, existing, _spared(job, shards)
+    return Plan(job, catalog, *facts)
+
+
+def _read(job: Job, pool: Executor) -> tuple[Catalog, list[Finding]]:
+    """Index the source, and settle what labels and fields its samples have."""
     own_state = job.destination.url(job.destination.scratch.name)
     source = job.source.replace(own_state=own_state)
     is_plain = not job.selects and job.divide is None  # which expect numbers of 64 bits
@@ -137,61 +193,24 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if settled.schema.label is None:
         # Numbers in a list or in headers may tell objects.
         tells = settled.schema.objects is not None and catalog.label_column == "label"
-        labels = () if tells else _LABELS
-        table = catalog.table.drop(labels, strict=False)
+        table = catalog.table.drop(() if tells else _LABELS, strict=False)
         catalog = replace(catalog, table=table, classes=None)
-        del table  # which would keep what the catalog gives up below
-    job = resolve_defaults(job, catalog)
-    if job.first_id:
-        catalog = catalog.with_ids_from(job.first_id)
-    _require_unspoiled(job, catalog, pool)
-    if job.key == "index":
-        _require_own_ids(catalog)
-    _require_objects(job, catalog)
-    chosen = None
-    if job.selects:
-        from dsprep.plan.select import select  # not before polars is there
+    return catalog, findings
 
-        catalog, chosen = select(catalog, job.filter, job.filter_table)
-    if job.divide is not None:
-        catalog, notes = job.divide(catalog, pool)
-        job = replace(job, notes=(*job.notes, *notes))
-    job = job.named_after(catalog)
-    if job.augmented is not None:
-        kept = job.images.kept(catalog.settled.schema)
-        catalog, notes = with_copies(catalog, job.augmented, kept)
-        job = replace(job, notes=(*job.notes, *notes))
-    existing = Existing()
-    if job.base is not None:
-        found = catalog, findings
-        catalog, findings, existing = without_existing(job, found, job.base, pool, progress)
-        job = replace(job, base=None)
-        if not len(catalog):
-            return Plan(job, catalog, findings, [], [], False, [], chosen, existing)
-    from dsprep.catalog import compact  # not before polars is there
 
-    # From here on, what the plan takes for each sample is all that limits how many there may be.
-    columns = catalog.table.get_columns()
-    catalog = replace(catalog, table=catalog.table.clear())
-    catalog = replace(catalog, table=compact(columns))
-    collisions = catalog.collisions() if job.key == "path" else []
+def _sample_to_weigh(job: Job, catalog: Catalog) -> Catalog:
+    """Return the samples that are made to estimate sizes; none if sizes need no estimate."""
     reader = catalog.reader
-    estimates = job.images.changes or reader.encodes or reader.pixels is not None
-    nothing = replace(catalog, table=catalog.table.clear())
+    if not (job.images.changes or reader.encodes or reader.pixels is not None):
+        return replace(catalog, table=catalog.table.clear())
     # Copies take long to make. Fewer tries only make shards some percent smaller than their target.
-    tries = SAMPLE if job.augmented is None else SAMPLE // 4
-    sample = some_of(catalog, tries) if estimates else nothing
-    if job.seed is not None:
-        order, columns = catalog.shuffled_rows(job.seed), catalog.table.get_columns()
-        catalog = nothing
-        catalog = replace(catalog, table=compact(columns, order))
-        del order
-    if catalog.lists and job.size.by_file:
-        catalog = replace(catalog, table=catalog.table.sort("list", maintain_order=True))
-    if catalog.sides:
-        catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
-        _require_directories(job, catalog)
-    weights, capacity, estimated = weigh(job, catalog, sample, pool, progress)
+    return some_of(catalog, SAMPLE if job.augmented is None else SAMPLE // 4)
+
+
+def _cut(
+    job: Job, catalog: Catalog, weights: pl.Series, capacity: int | None
+) -> tuple[list[PlannedShard], list[tuple[str, int]]]:
+    """Cut the rows of each side into shards; return these, and each side with their number."""
     shards: list[PlannedShard] = []
     sets: list[tuple[str, int]] = []
     start = 0
@@ -208,15 +227,18 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
         shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
         sets.append((side, len(cut)))
         start = stop
+    return shards, sets
+
+
+def _spared(job: Job, shards: Sequence[PlannedShard]) -> list[str]:
+    """Return the files beside shards that are not written, as the job reads its lists there."""
     lists = set(map(canonical, job.source.lists))
-    spared = [
+    return [
         name
         for shard in shards
         for name in sidecars(job.layout, shard.name)
         if lists and canonical(job.destination.url(name)) in lists
     ]
-    facts = findings, collisions, shards, estimated, sets, chosen, existing, spared
-    return Plan(job, catalog, *facts)
 
 
 def sidecars(layout: Format, shard: str) -> list[str]:
