@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.declared import called_with
@@ -36,6 +36,9 @@ from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, p
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
+
+if TYPE_CHECKING:
+    from dsprep.verifying.comparison import Comparison
 
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
@@ -106,89 +109,146 @@ def _verify(
     pool: Executor,
     progress: Progress,
 ) -> VerifyReport:
-    manifest, made = shards.manifest, shards.made
-    is_tree, decode, loader = shards.hold_tree, options.decode, options.loader
     problems = list(_compare_files(shards))
-    checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
-    checked += [] if is_tree else ["structure"]
     understood = understand(shards, options.choice or Choice(), pool)
-    notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
-    objects = made.layout.schema.objects if made.layout.schema else None
-    if is_tree and objects is not None and not made.layout.is_listed(objects):
-        notes.append("objects not checked: only the annotations tell them, and no listing")
-    comparison, columns = None, None
+    notes = [*dict.fromkeys((*shards.notes, *understood.notes)), *_objects_unchecked(shards)]
+    comparison = None
     if against is not None:
-        from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
-
-        comparison, found_out, wrong = prepare(
-            shards, understood, against, pool, options.filter_table
-        )
-        understood = understood if is_tree else found_out
+        comparison, understood, wrong = _prepare(shards, understood, against, options, pool)
         problems += wrong
-        comparison = replace(comparison, every_copy=decode)
-        columns = tuple((each.name, comparison.kind_of(each), False) for each in comparison.fields)
-    layout = made.layout
-    if not is_tree:
-        known = understood.schema
-        known = known and with_sizes(known, understood.pixels, layout)
-        layout = replace(layout, schema=known)
-    task = Task(
-        path=str(shards.destination),
-        layout=layout,
-        understood=understood,
-        decode=decode,
-        max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,
-        columns=columns,
-    )
-    if is_tree:
+    task = _task_of(shards, understood, comparison, options)
+    if shards.hold_tree:
         tasks = _tree_tasks(shards, task, problems)
     else:
         tasks = [task._replace(path=str(shards.directory / name)) for name in shards.present]
-    shares = _shares(len(tasks), pool.size) if decode and not is_tree else 1
-    shared = [one._replace(share=(share, shares)) for one in tasks for share in range(shares)]
-    with progress.running("verifying", manifest.samples if manifest else 0):
-        inspected = pool.map(inspect, shared, progress.advance)
-    starts = range(0, len(inspected), shares)
-    found = [merged(inspected[start : start + shares]) for start in starts]
+    with progress.running("verifying", shards.manifest.samples if shards.manifest else 0):
+        found = _inspect_all(tasks, pool, progress)
     problems += _compare_shards(shards, tasks, found)
+    notes += _misfits(found, understood)
+    if options.decode and understood.schema is None:
+        problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
+    if comparison is not None:
+        wrong, remarks = _compare_samples(comparison, found, pool, progress)
+        problems += wrong
+        notes += remarks
+    if options.loader is not None:
+        problems += _load(options.loader, tasks, found)
+    checked = [*_checks(shards, understood, options, comparison)]
+    return _report(shards, understood, found, checked, problems, notes)
+
+
+def _prepare(
+    shards: Shards, understood: Understood, against: Source, options: VerifyOptions, pool: Executor
+) -> tuple[Comparison, Understood, list[Problem]]:
+    """Read the source to compare with, and what it says of the fields of shards."""
+    from dsprep.verifying.comparison import prepare  # nothing else needs polars
+
+    comparison, by_source, wrong = prepare(shards, understood, against, pool, options.filter_table)
+    comparison = replace(comparison, every_copy=options.decode)
+    return comparison, understood if shards.hold_tree else by_source, wrong
+
+
+def _task_of(
+    shards: Shards, understood: Understood, comparison: Comparison | None, options: VerifyOptions
+) -> Task:
+    """Return what is done with each shard; the one returned has the path of the data set."""
+    made, layout, columns = shards.made, shards.made.layout, None
+    if not shards.hold_tree:
+        known = understood.schema
+        known = known and with_sizes(known, understood.pixels, layout)
+        layout = replace(layout, schema=known)
+    if comparison is not None:
+        columns = tuple((each.name, comparison.kind_of(each), False) for each in comparison.fields)
+    return Task(
+        path=str(shards.destination),
+        layout=layout,
+        understood=understood,
+        decode=options.decode,
+        max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,
+        columns=columns,
+    )
+
+
+def _inspect_all(tasks: Sequence[Task], pool: Executor, progress: Progress) -> list[Inspected]:
+    """Inspect shards in workers, several at one shard where its images are decoded."""
+    decodes = any(task.decode and not task.layout.is_tree for task in tasks)
+    shares = _shares(len(tasks), pool.size) if decodes else 1
+    shared = [one._replace(share=(share, shares)) for one in tasks for share in range(shares)]
+    inspected = pool.map(inspect, shared, progress.advance)
+    starts = range(0, len(inspected), shares)
+    return [merged(inspected[start : start + shares]) for start in starts]
+
+
+def _compare_samples(
+    comparison: Comparison, found: Sequence[Inspected], pool: Executor, progress: Progress
+) -> tuple[list[Problem], list[str]]:
+    """Compare the samples of shards with those of the source; return problems and notes."""
+    from dsprep.verifying.comparison import compare  # nothing else needs polars
+
+    with progress.running("reading the source", len(comparison.catalog)):
+        digested = [sample for one in found for sample in one.digested]
+        return compare(comparison, digested, pool, progress.advance)
+
+
+def _checks(
+    shards: Shards, understood: Understood, options: VerifyOptions, comparison: Comparison | None
+) -> Iterator[str]:
+    """Yield the names of what was checked."""
+    if shards.manifest is not None:
+        yield from ("manifest", "sizes", "checksums")
+    if not shards.hold_tree:
+        yield "structure"
+    if options.decode and understood.schema is not None:
+        yield "images"
+    if comparison is not None:
+        yield "source"
+    if options.loader is not None:
+        yield options.loader
+
+
+def _objects_unchecked(shards: Shards) -> Iterator[str]:
+    """Note that nothing but annotations tells the objects of a folder."""
+    layout = shards.made.layout
+    objects = layout.schema.objects if layout.schema else None
+    if shards.hold_tree and objects is not None and not layout.is_listed(objects):
+        yield "objects not checked: only the annotations tell them, and no listing"
+
+
+def _misfits(found: Sequence[Inspected], understood: Understood) -> Iterator[str]:
+    """Note how many samples do not fit a schema that was only observed."""
     misfits = sum(one.misfits for one in found)
     if misfits and not understood.enforced:
         _, first = next(one.misfit for one in found if one.misfits)
-        notes.append(f"{format_count(misfits, 'sample')} not of this schema; {first}")
-    if decode and understood.schema is not None:
-        checked.append("images")
-    elif decode:
-        problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
-    if comparison is not None:
-        checked.append("source")
-        with progress.running("reading the source", len(comparison.catalog)):
-            digested = [sample for one in found for sample in one.digested]
-            wrong, remarks = compare(comparison, digested, pool, progress.advance)
-        problems += wrong
-        notes += remarks
-    if loader is not None:
-        checked.append(loader)
-        problems += _load(loader, tasks, found)
-    counts = Counter[str]()
-    for names, samples in chain(*(one.shapes.items() for one in found)):
-        counts.update(dict.fromkeys(names, samples))
+        yield f"{format_count(misfits, 'sample')} not of this schema; {first}"
+
+
+def _report(
+    shards: Shards,
+    understood: Understood,
+    found: Sequence[Inspected],
+    checked: list[str],
+    problems: list[Problem],
+    notes: list[str],
+) -> VerifyReport:
+    layout, whole = shards.made.layout, understood.schema or Schema(())
     samples = sum(one.samples for one in found)
-    whole = understood.schema or Schema(())
     seen = sum((one.objects for one in found), ObjectsSeen())
-    notes += notes_of_objects(whole, seen, counts, samples)
-    schema = Schema(()) if is_tree else whole
+    counts = Counter[str]()
+    for names, having in chain(*(one.shapes.items() for one in found)):
+        counts.update(dict.fromkeys(names, having))
+    schema = Schema(()) if shards.hold_tree else whole
     roles = {schema.image: IMAGE, schema.label: LABEL}
     return VerifyReport(
         destination=str(shards.destination.place),
-        format=made.layout.name,
-        manifest=manifest is not None,
+        format=layout.name,
+        manifest=shards.manifest is not None,
         shards=len(shards.present),
         samples=samples,
         objects=counts_of(whole, seen),
         bytes=sum(one.bytes for one in found),
         checked=checked,
         problems=problems,
-        notes=notes,
+        notes=[*notes, *notes_of_objects(whole, seen, counts, samples)],
         fields=[
             FieldFound(
                 field.name,
