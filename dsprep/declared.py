@@ -181,20 +181,20 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                     )
             return values
 
-        def carry_out(values: dict[str, Any]) -> R:
+        def options_of(values: dict[str, Any]) -> T:
             for name, value in values.items():
                 if not declared[name].positional:
                     _keep_streams(value)
-            return function(kind(**values))  # type: ignore[call-arg]
+            return kind(**values)  # type: ignore[call-arg]
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             with same_directory():
-                return carry_out(accepted(bound(*args, **kwargs)))
+                return function(options_of(accepted(bound(*args, **kwargs))))
 
         def call_unchecked(*args: P.args, **kwargs: P.kwargs) -> R:
             with same_directory():
-                return carry_out(bound(*args, **kwargs))
+                return function(options_of(bound(*args, **kwargs)))
 
         call.unchecked = call_unchecked  # type: ignore[attr-defined]
         declared = options_in(kind)

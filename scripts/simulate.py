@@ -112,7 +112,7 @@ def _folder(count: int) -> Callable[..., object]:
         cls = (number // _PER_CLASS % _CLASSES).alias("cls")
         return pl.DataFrame([number.alias("index"), path, size, mtime, cls])
 
-    def read(source: object, run_all: RunAll, compact: bool) -> object:
+    def read(source: object, run_all: RunAll, compact: bool, tells_kind: bool) -> object:
         table = pl.concat(map(rows, range(0, count, _CHUNK)))
         classes = tuple(f"n{number:08d}" for number in range(_CLASSES))
         catalog = Catalog(table, "/data/train", classes, FileReader("/data/train"))
@@ -141,7 +141,7 @@ def _shards(count: int, layout: str) -> Callable[..., object]:
         ]
         return compact(columns)
 
-    def read(source: object, run_all: RunAll, compact: bool) -> object:
+    def read(source: object, run_all: RunAll, compact: bool, tells_kind: bool) -> object:
         table = pl.concat(map(rows, range(0, count, _CHUNK)), how="vertical_relaxed")
         files = tuple(f"/data/train/{number:06d}" for number in range(-(-count // _PER_SHARD)))
         reader = ShardReader(files, FORMATS[layout]())

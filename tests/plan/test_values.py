@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from dsprep.errors import OptionError
 from dsprep.images.transform import Geometry
 from dsprep.plan.cut import PlannedShard
-from dsprep.plan.values import CLASSES, DEEPEST, FUNCTIONS, fits, from_json, to_json
+from dsprep.plan.values import DEEPEST, PlanValues, fits
+from dsprep.sources.annotation_kinds import all_annotation_kinds
+from dsprep.sources.kinds import all_kinds
+
+VALUES = PlanValues((*all_kinds().kinds, *all_annotation_kinds().kinds))
 
 
 def read(plain: Any) -> Any:
-    return from_json(plain, lambda number: number, {})
+    return VALUES.from_json(plain, lambda number: number, {})
 
 
 SHARD = {"name": "a", "start": 0, "stop": 1, "bytes": 9}
@@ -24,15 +29,15 @@ def test_a_value_is_the_same_again() -> None:
     for value in (
         *(None, True, 1, 0.5, "é", b"\xff", (), (1, (2,)), [1, ()], frozenset("ab")),
         *({1: 2, "1": (3,)}, range(3, 9, 2), array("q", [-1, 2])),
-        *(PlannedShard("a", 0, 1, 9), *FUNCTIONS.values()),
+        *(PlannedShard("a", 0, 1, 9), *VALUES.functions.values()),
     ):
-        again = read(to_json(value, []))
+        again = read(VALUES.to_json(value, []))
         assert (type(again), again) == (type(value), value)
 
 
 def test_what_has_no_name_is_not_written() -> None:
-    with pytest.raises(TypeError, match="Geometry"):
-        to_json(Geometry(), [])
+    with pytest.raises(OptionError, match="Geometry"):
+        VALUES.to_json(Geometry(), [])
 
 
 def test_what_makes_no_value() -> None:
@@ -65,7 +70,7 @@ def test_a_value_is_not_too_deep() -> None:
 
 
 def test_a_type_has_these_values() -> None:
-    parse = list(FUNCTIONS.values())
+    parse = list(VALUES.functions.values())
     cases: list[tuple[Any, list[Any], list[Any]]] = [
         (int, [0, 10**30], [True, 1.0, "1", None]),
         (float, [0, 0.5], [True, "1"]),
@@ -78,7 +83,7 @@ def test_a_type_has_these_values() -> None:
         (Mapping[str, int], [{}, {"a": 1}], [{1: 1}, {"a": "1"}, [("a", 1)]]),
         (Sequence[Any], [range(9), [1, "a"]], ["ab", 1]),
         (Callable[[bytes], int], parse, [len, int, "len", None]),
-        (CLASSES["table-boxes"], [], [None, {}]),
+        (VALUES.classes["table-boxes"], [], [None, {}]),
     ]
     for hint, right, wrong in cases:
         assert [each for each in right if not fits(each, hint)] == [], hint
