@@ -56,7 +56,10 @@ def read_source(
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         require_effect("", given, image_files=catalog.reader.reads_files)
-    findings += [kind] if tells_kind else []
+    # Annotations that lie among images are recognized later, and say more.
+    recognized = next((each for each in findings if each.kind == kind.kind), None)
+    findings = [each for each in findings if each.kind != kind.kind]
+    findings += [recognized or kind] if tells_kind else []
     return catalog if compact else _widened(catalog), findings
 
 

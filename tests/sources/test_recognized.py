@@ -337,3 +337,14 @@ def test_options_for_other_annotations(
     named = named.parent if named.suffix == ".xml" else named
     with pytest.raises(OptionError, match=why):
         read(root, annotations=[str(named)], **options)
+
+
+def test_a_dry_run_says_which_annotations_a_folder_has(tmp_path: Path) -> None:
+    for files, why in (
+        (YOLO, "YOLO, because of data.yaml"),
+        (COCO, "COCO, because of annotations/"),
+    ):
+        root = tmp_path / why[:4]
+        write(root, files)
+        report = dsprep.pack(root, tmp_path / "out", to="webdataset", dry_run=True)
+        assert report.source.startswith(f"images with annotations of {why}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
 from dsprep.options import option_name, require_effect, shown
 from dsprep.places.names import SPLITS
 from dsprep.sources.annotated.annotated import Scan
@@ -174,13 +175,15 @@ def _claimed_scan(
     """Scan the annotations of the kind that claims a folder."""
     try:
         _require_effect(source, kind)
-        return kind.scan(source, _with_texts(place, kind), run_all)
+        scan = kind.scan(source, _with_texts(place, kind), run_all)
     except SourceError as error:
         raise SourceError(
             *error.args,
             f"{claim.why} shows annotations of {kind.words}; --from images packs the images "
             "without them",
         ) from None
+    seen = f"images with annotations of {kind.words}, because of {claim.why}"
+    return scan._replace(findings=[*scan.findings, Finding("source", "", seen)])
 
 
 def below_top(source: Source, files: Files) -> tuple[Source, Files]:
