@@ -48,6 +48,7 @@ class AnnotatedFolder(Folder):
     """Images with annotations beside them."""
 
     divides: ClassVar[bool] = True
+    holds_texts: ClassVar[bool] = False
     masks: ClassVar[bool] = False  # whether it has a place for masks
     image_id: ClassVar[str] = ""  # the field that its images are numbered by, if samples have it
     side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it

@@ -122,6 +122,7 @@ class Format(ABC):
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     least: ClassVar[int] = 1  # bytes of a sample, at least: more where each has a frame
     holds_pixels: ClassVar[bool] = False  # whether images may be bare pixels
+    holds_texts: ClassVar[bool] = True  # whether it has a place for text fields
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     # what must differ between samples: `key`, because readers merge samples with equal keys; or

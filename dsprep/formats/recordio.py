@@ -56,6 +56,7 @@ class RecordIO(Format):
 
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
+    holds_texts: ClassVar[bool] = False
     least: ClassVar[int] = 8  # magic number and length
     meanings: ClassVar[Mapping[str, Meaning]] = {
         "image": Meaning("image", "image", IMAGE),

@@ -113,7 +113,8 @@ def _look_at(
 ) -> LookedAt:
     """Measure samples of a data set."""
     values = options.values_of(SourceOptions, ClassOptions)
-    catalog, findings = read_source(Source(place, choice=choice_of(options), **values), pool.map)
+    source = Source(place, choice=choice_of(options), takes_texts=True, **values)
+    catalog, findings = read_source(source, pool.map)
     pipeline = reading_pipeline(catalog, options.max_pixels)
     rows = pl.int_range(len(catalog), eager=True)
     if options.key is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import chain, islice, product
 from math import prod
 from typing import NamedTuple
@@ -366,3 +367,11 @@ def _data_directory(root: str) -> str:
             f"{format_some(holding)}"
         )
     return holding[0] if holding else root
+
+
+def is_left_out(path: str, patterns: Sequence[str]) -> bool:
+    """Return whether a pattern means a file, or a directory that it lies in."""
+    return any(
+        fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*")
+        for pattern in patterns
+    )

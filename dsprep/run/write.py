@@ -220,6 +220,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
             or options.split is not None
             or options.filter_table is not None,
             features=features,
+            takes_texts=layout.holds_texts,
         ),
         destination,
         layout,
@@ -589,6 +590,7 @@ def _job_of_append(
         choice=choice,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         needs_names=made.layout.class_names_in == "header",
+        takes_texts=made.layout.written.has_texts,
     )
     keep_fields = made.keep_fields.union(options.keep_fields)
     return Job(

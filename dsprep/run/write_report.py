@@ -203,7 +203,9 @@ def _unlabeled(plan: Plan) -> str:
             f"job takes for a class; only {plan.job.destination.manifest.name} says that it "
             "is none"
         )
-    if plan.catalog.tells_all:
+    catalog = plan.catalog
+    is_files = catalog.annotated is None and catalog.reader.facts["image_files"]
+    if catalog.tells_all or is_files:
         note += (
             "; to have labels, give --labels FILE, --list FILE or --label-regex REGEX, or put the "
             "images of each class into a directory of its own"

@@ -374,6 +374,11 @@ class Schema:
         return next((each for each in self.fields if each.type == "objects"), None)
 
     @property
+    def has_texts(self) -> bool:
+        """Whether a field other than the label is text."""
+        return any(each.type == "text" for each in self.others)
+
+    @property
     def others(self) -> Iterator[Field]:
         return (each for each in self.fields if each.name not in (self.image, self.label))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
+from dsprep.places.names import is_left_out
 from dsprep.sources.kind import HEAD
 from dsprep.sources.unread import MAY_BE, kind_by_content, text_of
 from dsprep.storage.files import open_file, results
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Catalog, Found
     from dsprep.places.files import Files
+    from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
 HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the name of an image"
@@ -88,31 +89,32 @@ def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
     return finding._replace(kind="left-over")
 
 
-def is_left_out(path: str, patterns: Sequence[str]) -> bool:
-    """Return whether a pattern means a file, or a directory that it lies in."""
-    return any(
-        fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*")
-        for pattern in patterns
-    )
-
-
 # By content
 
 
-def looked_into(source: Source, files: Files, found: Found) -> Found:
+def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> Found:
     """Look into files that are left over, and say what they have that the samples lack.
+
+    Texts beside images are taken in.
 
     Args:
         source: What was read.
         files: All files there, as they were listed.
         found: The catalog, and findings with the files that nothing has read.
+        run_all: A ``map`` over worker processes.
     """
     catalog, findings = found
     findings = with_statuses(findings, source.leave_out)
-    paths = [each.path for each in findings if each.kind == "left-over"]
+    paths = _left_over(findings)
     if not paths:
         return catalog, findings
     heads = _heads(source.root, files, list(islice(_worth_a_look(paths), HEADS)))
+    if catalog.annotated is None:
+        from dsprep.sources.pictures.captions import with_texts  # not before polars is there
+
+        catalog, findings = with_texts(source, files, (catalog, findings), heads, run_all)
+        paths = _left_over(findings)
+        heads = {path: head for path, head in heads.items() if path in set(paths)}
     images = catalog.table["path"]
     has_objects = catalog.annotated is not None
     is_bare = lacks_labels(catalog)
@@ -142,6 +144,10 @@ def looked_into(source: Source, files: Files, found: Found) -> Found:
     for path, detail in groups.items():
         said.setdefault(path, Finding("left-over", path, detail))
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def _left_over(findings: Iterable[Finding]) -> list[str]:
+    return [each.path for each in findings if each.kind == "left-over"]
 
 
 def lacks_labels(catalog: Catalog) -> bool:

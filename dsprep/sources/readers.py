@@ -14,6 +14,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.places.archive import ArchiveReader
+from dsprep.places.names import is_left_out
 from dsprep.places.prefetch import read_spans
 from dsprep.rows import Input, Reader, Rows, Wrapper
 from dsprep.sample import Sample, image_kind_of, key_of
@@ -153,6 +154,34 @@ class ArchivedParts(Wrapper):
             parts = {self.names[self.kinds[at]]: next(found) for at in run}
             bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
             yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class CaptionReader(PartReader):
+    """Reads images, each with the text beside it if it has one."""
+
+    leave_out: tuple[str, ...] = ()  # patterns of texts that are left out
+
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        if is_left_out(f"{stem_of(path)}.txt", self.leave_out):
+            images = PartReader(self.root, self.parts[:-1])
+            return images.sample(path, size, file, line)
+        return super().sample(path, size, file, line)
+
+    @property
+    def facts(self) -> Mapping[str, bool]:
+        """What options need: they apply as they do to the images alone."""
+        return {**super().facts, "image_files": True}
+
+
+@dataclass(frozen=True)
+class ArchivedCaptions(ArchivedParts):
+    """Reads images in an archive, each with the text beside it if it has one."""
+
+    @property
+    def facts(self) -> Mapping[str, bool]:
+        """What options need: they apply as they do to the images alone."""
+        return {**super().facts, "image_files": True}
 
 
 def stem_of(path: str) -> str:

@@ -37,6 +37,7 @@ class Source(SourceOptions, ClassOptions):
     # the columns that tell records and their versions: only the newest of each record is read; then
     # the time after which versions do not count, if there is one; None for all
     versions: tuple[str, ...] | None = None
+    takes_texts: bool = False  # whether a text beside each image becomes a field of it
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property

@@ -195,7 +195,11 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         look_all=choice.look_all or not (understood.enforced or choice.schema),
         label_type="text" if is_text else choice.label_type,
     )
-    return against.replace(choice=choice, needs_names=True, versions=shards.made.versions)
+    takes_texts = understood.schema is not None and understood.schema.has_texts
+    versions = shards.made.versions
+    return against.replace(
+        choice=choice, needs_names=True, versions=versions, takes_texts=takes_texts
+    )
 
 
 def _match_fields(

@@ -68,7 +68,7 @@ class AnnotatedKind(SourceKind):
             scan = recognized_scan(below, files, run_all)
         if scan is source.masks is None:
             return None
-        return looked_into(below, files, catalog_of(source, scan, files, run_all))
+        return looked_into(below, files, catalog_of(source, scan, files, run_all), run_all)
 
 
 def has_boxes(path: str) -> bool:

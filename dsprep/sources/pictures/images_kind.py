@@ -28,9 +28,13 @@ class ImagesKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.readers import FileReader
+        from dsprep.sources.readers import ArchivedCaptions, CaptionReader, FileReader
 
-        return {"file-reader": FileReader}
+        return {
+            "file-reader": FileReader,
+            "caption-reader": CaptionReader,
+            "archived-captions": ArchivedCaptions,
+        }
 
     def takes_as_given(self, source: Source) -> bool:
         return True
@@ -63,10 +67,10 @@ class ImagesKind(SourceKind):
 
             below, own = below_top(source, files)
             if scan := recognized_scan(below, own, run_all):
-                return looked_into(below, own, catalog_of(source, scan, own, run_all))
+                return looked_into(below, own, catalog_of(source, scan, own, run_all), run_all)
         if files is not None and source.kind is None and not source.chooses:
             files = without_masks(source.root, files)
         found = read_tree(source, files, run_all)
         if files is None or source.kind is not None or source.chooses:
             return found
-        return looked_into(source, files, found)
+        return looked_into(source, files, found, run_all)

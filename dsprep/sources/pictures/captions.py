@@ -1,0 +1,139 @@
+"""Texts beside images: ``a.txt`` beside ``a.jpg``, as captions for diffusion models come."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dsprep.catalog import Catalog, Found
+from dsprep.findings import Finding
+from dsprep.places.files import Files, list_files
+from dsprep.places.scan import RunAll, scan_below
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.kind import HEAD
+from dsprep.sources.readers import ArchivedCaptions, CaptionReader, PartFiles
+from dsprep.sources.unread import kind_by_content
+
+if TYPE_CHECKING:
+    from dsprep.rows import Reader
+    from dsprep.sources.source import Source
+
+_FIELD, _ENDING = "txt", ".txt"
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+_CELLS = re.compile(r"[,;\s]+")
+_STEM, _SUFFIX = r"^((?:.*/)?[^./]+)\.[^./]+$", r"\.([^./]+)$"
+
+
+def with_texts(
+    source: Source, files: Files, found: Found, heads: Mapping[str, bytes], run_all: RunAll
+) -> Found:
+    """Make texts beside images a field of the samples, if at least half of the images have one.
+
+    Args:
+        source: What was read.
+        files: All files there, as they were listed.
+        found: The catalog of the images, and findings with the files that nothing has read.
+        heads: How some of the files that are left over begin.
+        run_all: A ``map`` over worker processes.
+    """
+    catalog, findings = found
+    unread = [each.path for each in findings if each.kind in ("left-over", "harmless")]
+    texts = _beside([path for path in unread if path.endswith(_ENDING)], catalog.table["path"])
+    looked_at = {path: head for path, head in heads.items() if path in texts}
+    if not looked_at or 2 * len(texts) < len(catalog):
+        return found
+    if not all(is_caption(path, head) for path, head in looked_at.items()):
+        return found
+    count = f"{len(texts):,} of {len(catalog):,} images have a text beside them"
+    if not source.takes_texts:
+        note = (
+            f"{count}, such as {min(texts)}, which are not read: the output has no place for them"
+        )
+        findings = [
+            each._replace(kind="not-read", detail="") if each.path in texts else each
+            for each in findings
+        ]
+        return catalog, [*findings, Finding("note", "", note)]
+    listed = _listed(source.root, files, run_all).filter(pl.col("path").is_in(list(texts)))
+    note = f"{count}: it is the field text; --from images takes the images alone"
+    findings = [each for each in findings if each.path not in texts]
+    return _together(catalog, source, files, listed), [*findings, Finding("note", "", note)]
+
+
+def is_caption(path: str, head: bytes) -> bool:
+    """Return whether a file that begins like this is UTF-8, and no rows of numbers."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head, final=len(head) < HEAD)
+    except UnicodeDecodeError:
+        return False
+    cells = [cell for cell in _CELLS.split(text) if cell]
+    numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in cells)
+    return "\0" not in text and 2 * numbers <= len(cells) and kind_by_content(path, head) is None
+
+
+def _beside(texts: list[str], images: pl.Series) -> frozenset[str]:
+    """Return the texts that have the name of one image; none if names have further dots.
+
+    The reader of samples that are several files takes what comes before the first dot of a name.
+    """
+    stems = images.str.extract(_STEM)
+    if not texts or stems.has_nulls() or stems.is_duplicated().any():
+        return frozenset()
+    own = pl.Series(texts).str.strip_suffix(_ENDING)
+    return frozenset((own.filter(own.is_in(stems.implode())) + _ENDING).to_list())
+
+
+def _listed(root: str, files: Files, run_all: RunAll) -> pl.DataFrame:
+    """Return the texts that lie there, with their sizes."""
+    if files.archive is None:
+        return list_files(scan_below(root, frozenset({_FIELD}), run_all)).table
+    others = files.below_top().others
+    assert others is not None
+    return others
+
+
+def _together(catalog: Catalog, source: Source, files: Files, texts: pl.DataFrame) -> Catalog:
+    """Return the catalog of samples that are an image, and the text beside it if it has one."""
+    stem = pl.col("path").str.extract(_STEM).alias("stem")
+    places = [name for name in ("offset", "stored") if name in texts.columns]
+    own = texts.unique("path", keep="last", maintain_order=True).select(
+        stem, pl.col("size", "mtime", *places).name.prefix("text_")
+    )
+    both = catalog.table.with_columns(stem).join(own, on="stem", how="left", maintain_order="left")
+    fields = both["path"].str.extract(_SUFFIX).str.to_lowercase().replace(IMAGE_EXTENSIONS)
+    table = both.with_columns(
+        pl.col("size") + pl.col("text_size").fill_null(0), pl.max_horizontal("mtime", "text_mtime")
+    ).select(catalog.table.columns)
+    reader: Reader
+    if files.archive is None:
+        suffixes = both["path"].str.extract(_SUFFIX)
+        endings = pl.DataFrame({"field": fields, "suffix": suffixes}).unique().sort(pl.all())
+        parts = [*endings.iter_rows(), (_FIELD, _FIELD)]
+        files_of_parts = tuple(PartFiles(field, "", f".{suffix}") for field, suffix in parts)
+        reader = CaptionReader(catalog.root, files_of_parts, leave_out=tuple(source.leave_out))
+        return replace(catalog, table=table, reader=reader)
+    names = [*fields.unique().sort(), _FIELD]
+    starts, kinds, offsets, sizes, stored = (array("q") for _ in range(5))
+    columns = ("offset", "size", "stored", "text_offset", "text_size", "text_stored")
+    for field, image_at, image_size, image_stored, at, size, held in zip(
+        fields, *(both[name] for name in columns), strict=True
+    ):
+        starts.append(len(kinds))
+        members = [(names.index(field), image_at, image_size, image_stored)]
+        members += [] if at is None else [(len(names) - 1, at, size, held)]
+        for member in members:
+            for column, value in zip((kinds, offsets, sizes, stored), member, strict=True):
+                column.append(value)
+    starts.append(len(kinds))
+    reader = ArchivedCaptions(
+        files.archive.reader, tuple(names), starts, kinds, offsets, sizes, stored
+    )
+    row = pl.int_range(pl.len(), dtype=pl.Int64)
+    table = table.with_columns(file=pl.lit(0, pl.Int64), offset=row).drop("stored")
+    return replace(catalog, table=table, reader=reader)
