@@ -371,7 +371,7 @@ def _data_directory(root: str) -> str:
 
 def is_left_out(path: str, patterns: Sequence[str]) -> bool:
     """Return whether a pattern means a file, or a directory that it lies in."""
-    return any(
+    return path in patterns or any(
         fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*")
         for pattern in patterns
     )

@@ -6,6 +6,7 @@ files, and `dsprep.sources.unread` has the kinds of annotations that are recogni
 
 from __future__ import annotations
 
+import glob
 import os
 import posixpath
 import re
@@ -81,7 +82,7 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding]) -> Iterato
         yield f"    dsprep does not read these yet: {advice}"
     else:
         yield from (f"    {each}" for each in _working(source, finding))
-    pattern = posixpath.join(directory, f"*{extension}")
+    pattern = posixpath.join(glob.escape(directory), f"*{extension}")
     pattern = pattern if len(alike) > 1 and extension != NO_EXTENSION else finding.path
     yield f"    to go on without: --leave-out {shlex.quote(pattern)}"
 
@@ -98,7 +99,7 @@ def _working(source: Source, finding: Finding) -> Iterator[str]:
                 return
         except DsprepError as error:
             why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"
-    if why and finding.detail.startswith(NAMES):
+    if why and finding.detail.startswith((NAMES, MASKS)):
         yield why.partition("\n")[0]
 
 

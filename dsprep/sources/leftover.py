@@ -36,14 +36,15 @@ SOME = 50  # images, or rows of a table, half of which tell whether they belong 
 _LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
 
 _HARMLESS_NAMES = (
-    r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*",
+    r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*"
+    r"(?<!\.csv)(?<!\.tsv)(?<!\.lst)(?<!\.json)(?<!\.jsonl)",
     r"(?:makefile|dockerfile)[^/]*",
     r"[^/]*\.(?:md|rst|html?|css|js|py|pyc|ipynb|sh|bat|ps1|toml|cfg|ini|log|pdf|docx?|url)",
     r"[^/]*\.(?:md5|sha1|sha256|sha512|sfv|crc32?)(?:sums?)?(?:\.txt)?",
     r"(?:md5|sha\d+)sums?[^/]*",
     r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",  # of photographs
-    # what Google Takeout puts beside photographs
-    r"[^/]*\.(?:jpe?g|png|heic|webp|gif|mp4|mov|tiff?)(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
+    # what Google Takeout puts beside photographs, and Supervisely into a directory `ann`
+    r"(?<!\bann/)[^/]*\.(?:jpe?g|png|heic|webp|gif|mp4|mov|tiff?)(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
     r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
     r"user-generated-memory-titles\.json",
     r"sample_?submission[^/]*\.csv",
@@ -57,7 +58,7 @@ _HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
 
 _GUESSED = re.compile(
     r"(?i)(?:^|[/_.-])(?:pred(?:iction)?s?|submissions?|scores?|results?|logits|probs?|features?"
-    r"|embeddings?|metrics|history)(?=[_./-]|$)"
+    r"|embeddings?|metrics|history)(?=[_.-][^/]*$)"
 )
 """Names of what a model made: it tells nothing that samples have to have."""
 
@@ -160,17 +161,21 @@ def lacks_labels(catalog: Catalog) -> bool:
 def _worth_a_look(paths: Sequence[str]) -> Iterator[str]:
     """Yield files whose heads show what those of their directory and extension are.
 
-    These are the first, the last and one between them, of the largest groups first.
+    These are the first of each group, the largest first; then the last, and one between them.
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for path in paths:
         extension = extension_in(path)
         if extension in _NAMING or MAY_BE.search(path):
             groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
-    for _, own in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        last = len(own) - 1
-        places = {last * at // (HEADS_OF_GROUP - 1) for at in range(HEADS_OF_GROUP)}
-        yield from (own[at] for at in sorted(places))
+    ordered = [own for _, own in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))]
+    seen = set[str]()
+    for share in (0, 1, 0.5):
+        for own in ordered:
+            path = own[int(share * (len(own) - 1))]
+            if path not in seen:
+                seen.add(path)
+                yield path
 
 
 def _heads(root: str, files: Files, paths: Sequence[str]) -> dict[str, bytes]:
@@ -205,6 +210,7 @@ def _head(path: str) -> bytes | None:
 def names_of(path: str, head: bytes, images: pl.Series) -> str:
     """Say how many samples a file names, if these are half of some; empty if it names few."""
     extension = extension_in(path)
+    is_table = extension not in (".mat", ".json", ".jsonl")
     if extension == ".mat":
         rows = [[text] for text in _texts_of_mat(head)]
     elif extension in (".json", ".jsonl"):
@@ -214,10 +220,11 @@ def names_of(path: str, head: bytes, images: pl.Series) -> str:
         lines = lines[:-1] if len(head) == HEAD else lines
         cells = (_CELLS.split(line.strip()) for line in lines if line.strip())
         rows = [[cell.strip("\"'") for cell in row[:8]] for row in islice(cells, SOME + 1)]
+    if is_table and all(len(row) == 1 for row in rows):
+        return ""  # names alone tell nothing that samples lack
     wanted = {text: _stem_of(text) for row in rows for text in row}
     wanted = dict(list(wanted.items())[:STEMS])
     known = _stems_among(images, {stem for stem in wanted.values() if stem})
-    is_table = extension not in (".mat", ".json", ".jsonl")
     hits = 0
     named = set()
     for row in rows:

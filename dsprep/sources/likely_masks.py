@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dsprep.errors import BadSample
@@ -27,7 +27,7 @@ _WORDS = (
 )
 _IN_DIRECTORY = re.compile(rf"(?i)(?:^|/)(?:{_WORDS})/(?:.*/)?[^/]+$")
 _BY_SUFFIX = re.compile(rf"(?i)[_-](?:{_WORDS}|l|p|color)$")
-_PAIRS, _PAIRS_OF_DIRECTORY = 8, 2  # pairs that are decoded: in all, of a directory
+_PAIRS, _PAIRS_OF_CONVENTION = 8, 2  # pairs that are decoded: in all, of names of one kind
 _MOST_PIXELS, _MOST_VALUES = 4_000_000, 64
 _HEAD = 1 << 16  # bytes with the header of an image
 _GRAY, _PALETTE = 0, 3  # colors of a PNG that a mask has
@@ -38,21 +38,19 @@ def without_masks(root: str, files: Files) -> Files:
     import polars as pl
 
     paths = files.table["path"]
-    named = paths.filter(paths.str.ends_with(".png"))  # fast: few sets have any
+    # Fast, as few sets have any.
+    named = paths.filter(paths.str.ends_with(".png") | paths.str.ends_with(".PNG"))
     candidates = [path for path in named.filter(_may_be(named)) if _is_named(path)]
     if files.archive is not None or not candidates:
         return files
     others = paths.filter(~paths.is_in(candidates))
-    stems = {path.rpartition("/")[2].rpartition(".")[0]: path for path in others}
+    images = _nearest_images(candidates, others)
     pairs: dict[str, list[tuple[str, str]]] = {}
-    for path in sorted(candidates):
-        stem = posixpath.basename(path).removesuffix(".png")
-        image = stems.get(stem) or stems.get(_BY_SUFFIX.sub("", stem))
-        if image is not None:
-            pairs.setdefault(posixpath.dirname(path), []).append((path, image))
+    for path in sorted(images):
+        pairs.setdefault(_convention(path), []).append((path, images[path]))
     masks: dict[str, str] = {}
-    for own in list(pairs.values())[: _PAIRS // _PAIRS_OF_DIRECTORY]:
-        looked_at = own[:: max(1, len(own) - 1)][:_PAIRS_OF_DIRECTORY]
+    for own in sorted(pairs.values(), key=len, reverse=True)[: _PAIRS // _PAIRS_OF_CONVENTION]:
+        looked_at = own[:: max(1, len(own) - 1)][:_PAIRS_OF_CONVENTION]
         if all(_is_mask(root, *pair) for pair in looked_at):
             masks |= dict(own)
     if not masks:
@@ -65,12 +63,50 @@ def without_masks(root: str, files: Files) -> Files:
     return files._replace(table=table, findings=findings)
 
 
+def _nearest_images(masks: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """Return the image that each mask may be of: one of its name, as near in the tree as any."""
+    stems = {path: _stem(path) for path in masks}
+    wanted = {*stems.values(), *(_BY_SUFFIX.sub("", stem) for stem in stems.values())}
+    below: dict[tuple[str, str], str] = {}
+    for path in others:
+        if (stem := _stem(path)) in wanted:
+            for directory in _directories(path):
+                below.setdefault((directory, stem), path)
+    found = {}
+    for path, stem in stems.items():
+        names = (stem, _BY_SUFFIX.sub("", stem))
+        near = (below.get((where, name)) for where in _directories(path) for name in names)
+        if image := next(filter(None, near), None):
+            found[path] = image
+    return found
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
+
+
+def _directories(path: str) -> Iterator[str]:
+    """Yield the directories that a path lies in, the nearest first, and the root as ``""``."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
+
+
+def _convention(path: str) -> str:
+    """Return what says that a file may be a mask: the end of its name, or a directory's name."""
+    by_suffix = _BY_SUFFIX.search(_stem(path))
+    if by_suffix:
+        return by_suffix[0].lower()
+    words = (part for part in reversed(path.split("/")[:-1]) if _IN_DIRECTORY.search(f"{part}/x"))
+    return next(words, "").lower()
+
+
 def _may_be(paths: pl.Series) -> pl.Series:
     return paths.str.contains(rf"(?i)(?:^|/)(?:{_WORDS})/|[_-](?:{_WORDS}|l|p|color)\.png$")
 
 
 def _is_named(path: str) -> bool:
-    return bool(_IN_DIRECTORY.search(path) or _BY_SUFFIX.search(path.removesuffix(".png")))
+    return bool(_IN_DIRECTORY.search(path) or _BY_SUFFIX.search(_stem(path)))
 
 
 def _is_mask(root: str, mask: str, image: str) -> bool:

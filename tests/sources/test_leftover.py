@@ -268,3 +268,62 @@ def test_likely_masks_are_no_samples(tmp_path: Path) -> None:
     assert len(read(write(tmp_path / "colors", images | colors))[0]) == 6
     alike: Content = {f"masks/x{number}.png": png("P", number) for number in range(3)}
     assert len(read(write(tmp_path / "alike", images | alike))[0]) == 6
+
+
+def test_likely_masks_of_many_directories(tmp_path: Path) -> None:
+    # Beside their images, in more directories than are looked into.
+    each = [(f"{kind}/{at}", ord(kind) + at) for kind in "abcdefg" for at in range(2)]
+    beside: Content = {f"{path}_mask.PNG": png("P", seed) for path, seed in each}
+    catalog, findings = read(
+        write(tmp_path / "beside", beside | {f"{path}.jpg": None for path, _ in each})
+    )
+    assert len(catalog) == len(each)
+    assert {each.path for each in findings if each.kind == "left-over"} == set(beside)
+    # Of the same names in both sides, where only the images of one have the size of masks.
+    for side, size in (("train", (8, 6)), ("val", SIZE)):
+        for at in range(3):
+            names = f"{side}/images/{at}.jpg", f"{side}/masks/{at}.png"
+            for name, color in zip(names, ("RGB", "P"), strict=True):
+                path = tmp_path / "sides" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.new(color, size, at).save(path)
+    catalog, findings = read(tmp_path / "sides")
+    assert len(catalog) == 6
+    details = {each.detail for each in findings if each.kind == "left-over"} - {""}
+    assert details == {
+        f"has the look of a mask of {side}/images/0.jpg" for side in ("train", "val")
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("license_plates.csv", "file,text\n" + "".join(f"{name},x\n" for name in IMAGES)),
+        ("ann/000.jpg.json", '{"objects": [{"classTitle": "a"}], "size": {}}'),
+        ("results/labels.csv", "file,label\n" + "".join(f"{name},x\n" for name in IMAGES)),
+        ("[2020] a/tab.csv", "file,label\n" + "".join(f"{name},x\n" for name in IMAGES)),
+    ],
+)
+def test_names_alone_do_not_make_a_file_harmless(tmp_path: Path, path: str, text: str) -> None:
+    root = write(tmp_path / "set", IMAGES | {path: text})
+    with pytest.raises(SourceError, match="tell more of the images"):
+        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+    report = dsprep.pack(
+        str(root), str(tmp_path / "out"), to="webdataset", workers=1, leave_out=[path]
+    )
+    assert report.samples == len(IMAGES)
+
+
+def test_names_alone_tell_nothing(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", IMAGES | {"filelist.txt": "\n".join(IMAGES) + "\n"})
+    report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+    assert report.samples == len(IMAGES)
+
+
+def test_a_single_file_beside_many_is_looked_into(tmp_path: Path) -> None:
+    many: Content = {f"{kind}/{at}.txt": "a cat\n" for kind in range(HEADS // 2) for at in range(3)}
+    images: Content = {path.replace(".txt", ".jpg"): None for path in many}
+    boxes = coco(["0/0.jpg"], [box(1, 1)])
+    root = write(tmp_path / "set", images | many | {"all_of_them.json": boxes})
+    with pytest.raises(SourceError, match="all_of_them.json: has annotations of COCO"):
+        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
