@@ -115,7 +115,8 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
 
         catalog, findings = with_texts(source, files, (catalog, findings), heads, run_all)
         paths = _left_over(findings)
-        heads = {path: head for path, head in heads.items() if path in set(paths)}
+        still_left = set(paths)
+        heads = {path: head for path, head in heads.items() if path in still_left}
     images = catalog.table["path"]
     has_objects = catalog.annotated is not None
     is_bare = lacks_labels(catalog)
