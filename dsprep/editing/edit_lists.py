@@ -205,7 +205,7 @@ def append_to_list(options: of.ListAppendOptions) -> CreateReport:
 def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
     with open_executor(workers) as pool:
         catalog, findings = read_source(source, pool.map)
-        require_nothing_left(source, findings)
+        require_nothing_left(source, (catalog, findings))
         if catalog.sides:
             names = format_some(catalog.sides)
             detail = f"samples of the sides {names} in one list: dsprep split makes one of each"

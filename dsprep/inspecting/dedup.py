@@ -95,7 +95,7 @@ def dedup(options: DedupOptions) -> DedupReport:
         _require_own(output, options.overwrite)
     with open_executor(options.workers, options.engine, options.ray_address) as pool:
         catalog, findings = read_source(source, pool.map)
-        require_nothing_left(source, findings)
+        require_nothing_left(source, (catalog, findings))
         named = _named(options.keep, catalog)
         pipeline = reading_pipeline(catalog, options.max_pixels)
         look = Look(pipeline, decode=options.near, hash=options.near, hash_alone=True)

@@ -185,7 +185,7 @@ def _read(job: Job, pool: Executor) -> tuple[Catalog, list[Finding]]:
         raise SourceError(f"{job.source.root}: holds no image that could be packed")
     if not job.is_decided:
         own = job.destination.prefixes_below(job.source.root)
-        require_nothing_left(source, findings, own)
+        require_nothing_left(source, (catalog, findings), own)
     settled = catalog.settled
     if job.layout.schema is not None:
         settled = impose(settled, job.layout.schema, str(job.destination))

@@ -16,32 +16,31 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
-from dsprep.sources.leftover import HOLDS, NAMES, SOME, lacks_labels
+from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, lacks_labels
 from dsprep.sources.likely_masks import MASKS, directories_of
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.units import NO_EXTENSION, extension_in, format_count
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
+    from dsprep.catalog import Catalog, Found
     from dsprep.sources.source import Source
 
 _SHOWN = 5  # kinds of files that a message names
 _ADVICE = {f"{HOLDS} {kind.name}": kind.advice for kind in reversed(UNREAD)}
 
 
-def require_nothing_left(
-    source: Source, findings: Sequence[Finding], own: tuple[str, ...] = ()
-) -> None:
+def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()) -> None:
     """Refuse to go on if files that are left over tell something that samples would lack.
 
     Args:
         source: What was read.
-        findings: What reading it noticed.
+        found: The samples, and what reading them noticed.
         own: How paths begin of files that the command itself writes there.
     """
     if source.kind == "images":  # the user wants the images alone
         return
+    catalog, findings = found
     left = [each for each in findings if each.kind == "left-over" and not each.path.startswith(own)]
     telling: dict[tuple[str, str, str], Finding] = {}
     for each in left:
@@ -51,9 +50,10 @@ def require_nothing_left(
     if not telling:
         return
     shown = list(telling.values())[:_SHOWN]
-    lines = [line for each in shown for line in _lines(source, each, left)]
+    lines = [line for each in shown for line in _lines(source, each, left, len(catalog))]
     if len(telling) > _SHOWN:
         lines.append(f"  and {len(telling) - _SHOWN:,} more kinds of files")
+    lines += [each.detail for each in findings if each.detail.startswith(LEAVES_OUT)]
     raise SourceError(
         f"{source.root}: some files tell more of the images than would be packed, so nothing was "
         "written:",
@@ -62,7 +62,7 @@ def require_nothing_left(
     )
 
 
-def _lines(source: Source, finding: Finding, left: Sequence[Finding]) -> Iterator[str]:
+def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: int) -> Iterator[str]:
     """Yield what a file tells, which option takes it in, and which one leaves it out."""
     directory, extension = posixpath.dirname(finding.path), extension_in(finding.path)
     alike = [
@@ -81,13 +81,13 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding]) -> Iterato
     if advice:
         yield f"    dsprep does not read these yet: {advice}"
     else:
-        yield from (f"    {each}" for each in _working(source, finding))
+        yield from (f"    {each}" for each in _working(source, finding, images))
     pattern = posixpath.join(glob.escape(directory), f"*{extension}")
     pattern = pattern if len(alike) > 1 and extension != NO_EXTENSION else finding.path
     yield f"    to go on without: --leave-out {shlex.quote(pattern)}"
 
 
-def _working(source: Source, finding: Finding) -> Iterator[str]:
+def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
     """Yield the option that takes a file in, after it was tried; else why that one does not."""
     path = _as_given(source, finding.path)
     why = ""
@@ -95,7 +95,10 @@ def _working(source: Source, finding: Finding) -> Iterator[str]:
         try:
             catalog, _ = read_source(changed)
             if _makes_samples(catalog):
-                yield f"to take it in: {option} {shlex.quote(value)}"
+                some = (
+                    "" if len(catalog) >= images else f", for {len(catalog):,} of {images:,} images"
+                )
+                yield f"to take it in{some}: {option} {shlex.quote(value)}"
                 return
         except DsprepError as error:
             why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"

@@ -7,6 +7,7 @@ heads of some of those that are left over tell whether they have annotations, or
 from __future__ import annotations
 
 import re
+import shlex
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the name of an image"
 """How the detail of a file begins that stops a command."""
+
+LEAVES_OUT = "--leave-out"
+"""How a note about a pattern without effect begins."""
 
 HEADS_OF_GROUP, HEADS = 3, 100  # files whose heads are read: of a directory and extension, in all
 STEMS = 1000  # names in heads that are looked up among those of the images
@@ -88,6 +92,14 @@ def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
     if is_left_out(finding.path, leave_out):
         return finding._replace(kind="left-out", detail="")
     return finding._replace(kind="left-over")
+
+
+def idle_patterns(findings: Sequence[Finding], patterns: Sequence[str]) -> list[Finding]:
+    """Note which patterns leave nothing out."""
+    left_out = [each.path for each in findings if each.kind == "left-out"]
+    idle = [each for each in patterns if not any(is_left_out(path, (each,)) for path in left_out)]
+    why = "names no file that is left over, by its path below SOURCE"
+    return [Finding("note", "", f"{LEAVES_OUT} {shlex.quote(each)} {why}") for each in idle]
 
 
 # By content

@@ -22,7 +22,7 @@ from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
 from dsprep.sources.annotation_kinds import all_annotation_kinds
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace
 from dsprep.sources.kinds import KnownKinds, all_kinds, equally_sure, own_kinds, ranked
-from dsprep.sources.leftover import with_statuses
+from dsprep.sources.leftover import idle_patterns, with_statuses
 from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.source import Source
 from dsprep.storage.files import is_file
@@ -71,8 +71,8 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
     chosen, found = _detected(source, run_all)
     catalog, findings = found or ImagesKind().scan(source, chosen.place, run_all)
     findings = with_statuses(findings, source.leave_out)
-    left_out = [*known_kinds(source).notes, *_annotation_notes(source)]
-    findings = [*findings, *left_out]
+    missing_kinds = [*known_kinds(source).notes, *_annotation_notes(source)]
+    findings = [*findings, *idle_patterns(findings, source.leave_out), *missing_kinds]
     if source.labels is None:  # `read_table` knows whether a table names the classes
         is_parts = source.parts or source.kind == "parts"
         named = catalog.classes and (not found or (is_parts and not source.chooses))

@@ -167,7 +167,7 @@ def _read(source: Source, options: SplitOptions, pool: Executor) -> Samples:
         noticed = Noticed(skipped=skipped)
         return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
     catalog, findings = read_source(source, pool.map)
-    require_nothing_left(source, findings)
+    require_nothing_left(source, (catalog, findings))
     require_effect("", {"--classes": source.classes}, classified=catalog.has_classes)
     catalog, unread = with_detection_labels(catalog, pool.map)
     catalog, noticed = listable(catalog, [*findings, *unread])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -96,26 +97,26 @@ def test_what_would_have_told_the_samples_something(
     tmp_path: Path, path: str, content: str, option: str
 ) -> None:
     root = write(tmp_path / "set", IMAGES | {path: content})
-    catalog, findings = read(root)
+    found = read(root)
     source = make_source(str(root))
     with pytest.raises(SourceError) as refused:
-        require_nothing_left(source, findings)
+        require_nothing_left(source, found)
     if option:
         assert f"to take it in: {option} {root / path}\n" in str(refused.value)
         name = {"--list": "list_file"}.get(option, option[2:])
         value = [str(root / path)] if name == "annotations" else str(root / path)
-        told, others = read(root, **{name: value})
-        assert told.label_column or told.annotated
-        require_nothing_left(source.replace(**{name: value}), others)
+        told = read(root, **{name: value})
+        assert told[0].label_column or told[0].annotated
+        require_nothing_left(source.replace(**{name: value}), told)
     else:
         assert "to take it in" not in str(refused.value)
-    require_nothing_left(source.replace(kind="images"), findings)
-    require_nothing_left(source, read(root, leave_out=["*"])[1])
+    require_nothing_left(source.replace(kind="images"), found)
+    require_nothing_left(source, read(root, leave_out=["*"]))
     # Directories that are classes tell the samples what they are.
     root = write(tmp_path / "classes", {f"cat/{path}": None for path in IMAGES})
     root = write(root, dict.fromkeys(CLASSES) | {path: content})
     if option != "--annotations":
-        require_nothing_left(source, read(root)[1])
+        require_nothing_left(source, read(root))
 
 
 def test_in_an_archive(tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ def test_one_class_tells_nothing(tmp_path: Path) -> None:
     files = {f"img_align_celeba/{path}": None for path in IMAGES} | {"Anno/identity.txt": rows}
     root = write(tmp_path, files)
     with pytest.raises(SourceError, match=r"Anno/identity.txt: names the images in 4 of 4 rows"):
-        require_nothing_left(make_source(str(root)), read(root)[1])
+        require_nothing_left(make_source(str(root)), read(root))
 
 
 def test_other_annotations_of_a_set_are_known(tmp_path: Path) -> None:
@@ -326,4 +327,23 @@ def test_a_single_file_beside_many_is_looked_into(tmp_path: Path) -> None:
     boxes = coco(["0/0.jpg"], [box(1, 1)])
     root = write(tmp_path / "set", images | many | {"all_of_them.json": boxes})
     with pytest.raises(SourceError, match="all_of_them.json: has annotations of COCO"):
+        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+
+
+def test_a_pattern_that_leaves_nothing_out_is_named(tmp_path: Path) -> None:
+    path, text = HEADS_OF_KINDS["CVAT"]
+    root = write(tmp_path / "set", IMAGES | {path: text})
+    said = "--leave-out 'set/*' names no file that is left over, by its path below SOURCE"
+    with pytest.raises(SourceError, match=re.escape(said)):
+        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", leave_out=["set/*"])
+    report = dsprep.pack(
+        str(root), str(tmp_path / "out"), to="webdataset", workers=1, leave_out=["set/*", path]
+    )
+    assert said in report.notes
+
+
+def test_an_option_for_some_of_the_images_says_so(tmp_path: Path) -> None:
+    table = "file,label\n" + "".join(f"{name},x\n" for name in sorted(IMAGES)[:3])
+    root = write(tmp_path / "set", IMAGES | {"labels.csv": table + "none.jpg,y\n"})
+    with pytest.raises(SourceError, match="to take it in, for 3 of 4 images: --labels"):
         dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
