@@ -98,6 +98,12 @@ def test_images_beside_class_directories_are_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_a_side_without_classes_beside_one_with_classes_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "data/train/cat/1.jpg", "data/train/dog/2.jpg", "data/val/3.jpg")
+    with pytest.raises(SourceError, match=r"1 of 3 images lie in no directory.*'data/val/3\.jpg'"):
+        read(tmp_path)
+
+
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, "a/read.txt", ".hidden/1.jpg")
     with pytest.raises(SourceError, match="no images that dsprep reads, but 1 .txt and 1 hidden"):

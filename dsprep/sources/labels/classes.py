@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import chain, takewhile
+from itertools import accumulate, chain, takewhile
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -135,6 +136,23 @@ def named_by_directories(
     return DirectoryClasses(short, dropped)
 
 
+def unclassed(directories: Sequence[str], depth: int) -> list[str]:
+    """Return the directories whose images have no class: the root, and a side of classes elsewhere.
+
+    In ``data/train/cat/1.jpg`` and ``data/val/2.jpg``, the directory ``data`` is no class.
+    """
+    below = {path: without_side(path, depth) for path in directories}
+    names = {*below.values()} if depth else set()
+    holders = {
+        parent for name in names for parent in accumulate(name.split("/")[:-1], posixpath.join)
+    }
+    return [
+        path
+        for path, name in below.items()
+        if not name or (name in holders and all(map(is_word_for_files, name.split("/"))))
+    ]
+
+
 def without_side(directory: str, depth: int) -> str:
     """Return the path of a directory without the side at a depth, from 1; 0 if there is none."""
     parts = directory.split("/")
@@ -172,7 +190,7 @@ def classes_of_directories(
     classes = known.classes
     directories = directories_of(paths)
     every = directories.unique().to_list()
-    bare = [path for path in every if not without_side(path, depth)]
+    bare = unclassed(every, depth)
     if len(bare) == len(every):
         if classes is not None:
             raise SourceError(
