@@ -82,12 +82,17 @@ def with_statuses(findings: Iterable[Finding], leave_out: Sequence[str] = ()) ->
     return [_with_status(each, leave_out) for each in findings]
 
 
+def is_harmless(path: str) -> bool:
+    """Return whether nobody would miss a file of this name, such as a license."""
+    return _HARMLESS.search(path) is not None
+
+
 def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
     if finding.kind not in ("not-an-image", "left-over") or finding.path.endswith("/"):
         return finding
     if finding.kind == "not-an-image" and finding.detail:
         return finding
-    if _HARMLESS.search(finding.path):
+    if is_harmless(finding.path):
         return finding._replace(kind="harmless", detail="")
     if is_left_out(finding.path, leave_out):
         return finding._replace(kind="left-out", detail="")

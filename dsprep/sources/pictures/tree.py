@@ -34,6 +34,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.labels.match import choose
 from dsprep.sources.labels.table import read_table
+from dsprep.sources.leftover import is_harmless
 from dsprep.sources.readers import FileReader
 from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some
@@ -120,6 +121,7 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Fou
 def _only_table(files: Files, root: str) -> str:
     """Return the table of text that lies among images and may have their labels, if it is one."""
     tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
+    tables = [path for path in tables if not is_harmless(path)]
     return os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
 
 
