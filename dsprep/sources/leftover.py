@@ -36,7 +36,7 @@ LEAVES_OUT = "--leave-out"
 
 HEADS_OF_GROUP, HEADS = 3, 100  # files whose heads are read: of a directory and extension, in all
 STEMS = 1000  # names in heads that are looked up among those of the images
-SOME = 50  # images, or rows of a table, half of which tell whether they belong together
+SOME = 50  # images, or rows of a table: half of them show whether both belong together
 _LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
 
 _HARMLESS_NAMES = (

@@ -292,7 +292,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """So many names of one image that one worker takes a second or more to encode it."""
+    """Many names of one image, so that a worker takes a second or more to encode it."""
     root = tmp_path_factory.mktemp("many") / "many"
     root.mkdir()
     picture = draw(0, (600, 450))

@@ -101,7 +101,7 @@ class DirectoryClasses(NamedTuple):
 def named_by_directories(
     directories: Iterable[str], depth: int = 0, given: AbstractSet[str] = frozenset()
 ) -> DirectoryClasses:
-    """Return the classes that directories mean, none of which is the root.
+    """Return the class of each directory below the root.
 
     Leading directories that are common to all images are dropped, and never the last one: so no two
     classes become one. Those of one side alone are dropped if they are called like files

@@ -28,7 +28,7 @@ def joined(one: str, other: str) -> str:
 
 
 def kind_of(cells: Sequence[str]) -> str:
-    """Return the type that all cells have, none of which is missing; empty if there are none."""
+    """Return the type of cells without missing values; empty if there are no cells."""
     if not cells:
         return ""
     try:
