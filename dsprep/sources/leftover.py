@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
-HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the name of an image"
+HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the same name as an image"
 """How the detail of a file begins that stops a command."""
 
 LEAVES_OUT = "--leave-out"
@@ -283,8 +283,8 @@ def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
         known = {_stem_of(path): path for path in reversed(own)}
         hits = [stem for stem in stems if stem in known]
         if len(own) > 1 and 2 * len(hits) >= len(stems):
-            count = f"{len(hits):,} of {len(stems):,} looked at have such a file"
-            found[known[hits[0]]] = f"{BELONGS}: {count}"
+            count = f"{len(hits):,} of {len(stems):,} images looked at have such a file"
+            found[known[hits[0]]] = f"{BELONGS} ({count})"
     return found
 
 

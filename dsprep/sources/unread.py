@@ -108,7 +108,7 @@ def kind_by_content(path: str, head: bytes) -> Unread | None:
 
 
 def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:
-    """Return whether each line matches its pattern; the last pattern is that of all further lines."""
+    """Return whether each line matches its pattern; the last one is that of all further lines."""
     first, last = patterns[:-1], patterns[-1]
     if len(patterns) > len(rows):
         return False
