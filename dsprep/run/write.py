@@ -278,8 +278,7 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
     with _pool(options) as pool:
         progress = options.progress or Progress()
         # A dry run asks nothing of a destination on a network.
-        may_go_on = not (options.overwrite or options.dry_run)
-        goes_on = may_go_on and target.noted_run() is not None
+        goes_on = not (options.overwrite or options.dry_run) and _was_begun(target)
         plan = make_plan(replace(job, is_decided=goes_on), pool, progress)
         if options.schema_out is not None:
             from dsprep.lists.store import write_text  # few runs need it
@@ -300,6 +299,13 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
         else:
             report = _already(plan, target, finished, identity)
         return replace(report, seconds=time.monotonic() - began)
+
+
+def _was_begun(target: Target) -> bool:
+    """Return whether a run was begun there; a destination that cannot be read refuses later."""
+    with suppress(DestinationError):
+        return target.noted_run() is not None
+    return False
 
 
 def _already(

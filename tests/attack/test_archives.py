@@ -119,11 +119,11 @@ def test_names_as_archivers_leave_them(tmp_path: Path, make: Callable[[Path, Fil
     assert samples(catalog) == dict(GOOD)
     assert findings == [
         Finding("hidden", ".git/"),
-        Finding("not-an-image", "LICENSE"),
+        Finding("harmless", "LICENSE"),
         Finding("hidden", "__MACOSX/"),
         Finding("hidden", "a/.x.jpg"),
         Finding("hidden", "a/Thumbs.db"),
-        Finding("not-an-image", "a/x.txt"),
+        Finding("left-over", "a/x.txt"),
     ]
 
 
@@ -293,8 +293,8 @@ def test_tars_in_a_tar_that_are_damaged(tmp_path: Path) -> None:
     assert [(each.kind, each.path) for each in findings] == [
         ("damaged", "a/x.tar"),
         ("unreadable", "a/2.jpg"),
-        ("not-an-image", "c.tar"),
-        ("not-an-image", "d/n.tar"),
+        ("left-over", "c.tar"),
+        ("left-over", "d/n.tar"),
     ]
 
 

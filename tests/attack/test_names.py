@@ -194,7 +194,7 @@ def test_what_is_hidden_is_skipped_and_said(run_here: RunCli, tmp_path: Path) ->
         "__MACOSX/": "hidden",
         "dog/Thumbs.db": "hidden",
         ".git/": "hidden",
-        "dog/notes.txt": "not-an-image",
+        "dog/notes.txt": "left-over",
     }
     assert manifest(dest)["samples"] == len(files)
     assert manifest(dest)["classes"] == ["cat", "dog"]

@@ -73,7 +73,7 @@ def test_keys_of_all_kinds(ceph: Bucket, images: dict[str, bytes]) -> None:
         ("bad-name", "/e.jpg"),
         ("bad-name", "a/./d.jpg"),
         ("bad-name", "a//b.jpg"),
-        ("not-an-image", "a/notes.txt"),
+        ("left-over", "a/notes.txt"),
         ("not-an-image", "b/../"),
     ]
 

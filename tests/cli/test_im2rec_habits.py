@@ -112,7 +112,7 @@ def test_other_formats_and_sources(own: Path, tmp_path: Path, run_here: RunHere,
             assert (tmp_path / "again" / path.name).exists()
         sized = run_here(*again[:2], tmp_path / "one", *again[3:], "--shards", 1)
         assert (sized.code, [path.name for path in (tmp_path / "one").glob("*.tar")]) == (
-            *(0, ["train-000000.tar"]),
+            *(0, ["val-000000.tar"]),  # as the lists are called
         )
 
 

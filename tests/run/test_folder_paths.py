@@ -22,6 +22,7 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.plan.destination import Destination
 from dsprep.run.folder import _format_list, remove_folder
+from dsprep.run.target import target_of
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Reading, Schema
 from tests.images import image_folder, jpeg, png
@@ -386,18 +387,18 @@ def test_a_folder_comes_back_from_shards_byte_for_byte(tmp_path: Path, layout: F
 def test_only_what_was_written_is_removed(tmp_path: Path) -> None:
     samples = [sample(f"{name}/a") for name in ("x", "y", "z")]
     write_folder(tmp_path, samples)
-    destination = Destination(tmp_path, "back")
+    target = target_of(Destination(tmp_path, "back"))
     back, listing = tmp_path / "back", tmp_path / "back.files.jsonl"
     (back / "x/mine.txt").write_text("mine")
     elsewhere = tmp_path / "elsewhere"
     (back / "z").rename(elsewhere)
     (back / "z").symlink_to(elsewhere)
-    remove_folder(destination, [listing.name])
+    remove_folder(target, [listing.name])
     assert [path.name for path in sorted(back.rglob("*"))] == ["x", "mine.txt", "z"]
     assert files(elsewhere) == {"a.jpg": IMAGE}
     listing.write_text('{"id":0,"key":"","stem":"","files":[{"path":"../x","bytes":0,"crc32c":0}]}')
     with pytest.raises(DestinationError, match="elsewhere"):
-        remove_folder(destination, [listing.name])
+        remove_folder(target, [listing.name])
 
 
 parts = st.sampled_from(["", ".", "..", "a", "b", "a.jpg", "_", "a_1", "x" * 300, "ね" * 99, "\0"])
