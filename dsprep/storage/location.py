@@ -37,11 +37,6 @@ def is_s3(text: str) -> bool:
     return text[: len(SCHEME)].lower() == SCHEME
 
 
-def location_of(path: str) -> Location | None:
-    """Return the address that a user gave; None if it is the path of a file."""
-    return parse_url(path) if is_s3(path) else None
-
-
 def parse_url(text: str) -> Location:
     """Parse ``s3://bucket/key``."""
     rest = text[len(SCHEME) :]
