@@ -231,7 +231,7 @@ def look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
     from dsprep.places.files import Files  # few runs need them
     from dsprep.places.names import holds_images
-    from dsprep.sources.labels.match import find_samples
+    from dsprep.sources.labels.choose import find_samples
     from dsprep.sources.reading import detect
     from dsprep.sources.source import make_source
 

@@ -103,7 +103,7 @@ def _with_label_of_rows(
     catalog: Catalog, settled: Settled, choice: Choice, own: Field | None, told: str
 ) -> tuple[Catalog, Settled]:
     """Return a schema whose label is that of the rows, of the type that the user wants."""
-    from dsprep.sources.labels.match import with_label
+    from dsprep.sources.labels.choose import with_label
 
     column, classes = catalog.table[catalog.label_column or ""], catalog.classes
     told = own.told if own and own.told else told

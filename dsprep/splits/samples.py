@@ -14,11 +14,12 @@ from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_o
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
+from dsprep.places.match import find_spelled, more_than_names
 from dsprep.schema import LABEL_NAMES
 from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
 from dsprep.sources.labels.cells import parse_cells
-from dsprep.sources.labels.match import find_spelled, more_than_names, settle_duplicates
+from dsprep.sources.labels.choose import settle_duplicates
 from dsprep.sources.labels.table import find_columns
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source

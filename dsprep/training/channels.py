@@ -27,10 +27,10 @@ from dsprep.formats import FORMATS
 from dsprep.formats.augmented import REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
+from dsprep.places.match import ImageFinder, plain_name
 from dsprep.run.part import Part
 from dsprep.run.stream import convert_stream
 from dsprep.schema import Schema
-from dsprep.sources.annotated.annotated import ImageFinder, plain_name
 from dsprep.storage.files import exists, is_dir, is_shared, open_file
 from dsprep.text import read_text
 from dsprep.training.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of, text_extension

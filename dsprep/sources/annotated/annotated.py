@@ -8,7 +8,6 @@ of their own, each with the function that scans what one tool writes.
 from __future__ import annotations
 
 import posixpath
-import re
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
@@ -17,7 +16,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from urllib.parse import unquote
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
-_HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
-_UPLOADED = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
 _AT_ONCE = 1 << 16  # rows of a table
@@ -361,6 +357,8 @@ def _taken(
 
 def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
     """Return the number of the annotations of each image, and the names of images not there."""
+    from dsprep.places.match import ImageFinder, plain_name  # not in workers
+
     taken: dict[str, int] = {}
     loose, missing, ambiguous, twice = [], [], [], []
     known = frozenset(paths)
@@ -395,47 +393,6 @@ def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
             *some_lines(said, len(twice)),
         )
     return [taken.get(path, _NONE) for path in paths], missing
-
-
-class ImageFinder:
-    """Finds images by what annotations call them."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._by_base: dict[str, list[str]] = {}
-        self._by_stem: dict[str, list[str]] = {}
-        for path in paths:
-            base = path.rpartition("/")[2]
-            self._by_base.setdefault(base, []).append(path)
-            self._by_stem.setdefault(base.rpartition(".")[0], []).append(path)
-
-    def find(self, name: str) -> Sequence[str]:
-        """Return the image that a name means; several, if it may mean any of them.
-
-        Of the images with its base name, or with this as a stem, these are the ones that have the
-        most directories at the end of their paths in common with it.
-        """
-        directory, _, base = name.rpartition("/")
-        names = (base, _UPLOADED.sub("", base, count=1))
-        own = (self._by_base.get(name) for name in names)
-        found = next(filter(None, own), self._by_stem.get(base, []))
-        if len(found) < 2:
-            return found
-        shared = [_shared(directory, path.rpartition("/")[0]) for path in found]
-        return [path for path, count in zip(found, shared, strict=True) if count == max(shared)]
-
-
-def _shared(one: str, two: str) -> int:
-    """Return how many directories at the ends of two paths are the same."""
-    pairs = zip(reversed(one.split("/")), reversed(two.split("/")), strict=False)
-    return next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), 1_000_000)
-
-
-def plain_name(name: str) -> str:
-    """Return what annotations call an image as a path."""
-    path, head = name, _HEAD.match(name)  # a search takes the square of a long name's length
-    if head is not None:  # a URL
-        path = unquote(name[head.end() :].partition("?")[0])
-    return posixpath.normpath(path.replace("\\", "/")).lstrip("/")
 
 
 def some_lines(lines: Iterable[str], count: int) -> list[str]:

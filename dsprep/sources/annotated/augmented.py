@@ -28,9 +28,9 @@ from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Schema
 from dsprep.sources.file_rows import rows_of
+from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import labels_from_numbers
 from dsprep.sources.labels.columns import Columns
-from dsprep.sources.labels.match import choose
 from dsprep.storage.files import common_path, facts, is_dir
 from dsprep.storage.store import scheme_of
 from dsprep.storage.stored import Facts

@@ -13,7 +13,7 @@ from dsprep.annotations.masks import IGNORED
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import AugmentedLine, colors_of, parse_augmented
 from dsprep.numbering import number_ids, require_lines
-from dsprep.sources.annotated.annotated import ImageFinder, Scan, plain_name
+from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.boxes import TableBoxes, scan_of
 from dsprep.sources.annotated.masks import Masks, files_below, parse_color
 from dsprep.units import format_count, format_some, quoted_names
@@ -100,6 +100,8 @@ def _masks(
     source: Source, text: str, others: Sequence[str], path: str, run_all: RunAll
 ) -> Masks | None:
     """Return the masks that lines refer to; None if the first refers to none, among others."""
+    from dsprep.places.match import ImageFinder, plain_name
+
     numbered = enumerate(text.split("\n"), 1)
     lines = [(number, json.loads(line)) for number, line in numbered if line.strip()]
     attribute = next((name for name in others if colors_of(lines[0][1], name)), None)

@@ -20,7 +20,7 @@ from dsprep.annotations.yolo import (
 )
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated.annotated import ImageFinder, Scan, some_lines
+from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.texts import Looked, Texts, look_at
 from dsprep.storage.files import full_path
 from dsprep.units import format_count
@@ -330,6 +330,8 @@ def _entry(
 
 def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:
     """Return the images that a list names, a path a line."""
+    from dsprep.places.match import ImageFinder  # not in workers
+
     known, names = frozenset(images), ImageFinder(images)
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):

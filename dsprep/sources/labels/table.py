@@ -20,14 +20,15 @@ from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, p
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
+from dsprep.places.match import find_spelled, more_than_names
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
 from dsprep.sources.annotated.annotated import FieldsReader
 from dsprep.sources.labels.cells import Cells, parse_cells
+from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numbers, notes_on_order
 from dsprep.sources.labels.columns import CONVERT, kind_of
-from dsprep.sources.labels.match import choose, find_spelled, more_than_names
 from dsprep.text import also, refuse
 from dsprep.units import format_count, format_some, quoted, quoted_names
 

@@ -25,6 +25,7 @@ from dsprep.places.files import (
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.labels.cells import refuse_annotations
+from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import (
     classes_in_names,
     classes_of_directories,
@@ -32,7 +33,6 @@ from dsprep.sources.labels.classes import (
     hint_in_names,
     labels_from_numbers,
 )
-from dsprep.sources.labels.match import choose
 from dsprep.sources.labels.table import read_table
 from dsprep.sources.leftover import is_harmless
 from dsprep.sources.readers import FileReader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
+from dsprep.places.match import find_spelled
 from dsprep.sample import key_expr
 from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
-from dsprep.text import refuse
 from dsprep.units import format_count, format_some, quoted
 
 if TYPE_CHECKING:
@@ -198,60 +198,6 @@ def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str
         keys = pl.DataFrame({"path": names, "name": samples.keys()})
         found = found.scatter(lost.arg_true(), find_spelled(wanted, names.clear(), [keys], source))
     return found.fill_null(named["name"])
-
-
-def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Return the names of files without extension, without directories, and without both."""
-    path = pl.col("path")
-    bare = path.str.replace(r"\.[^./]*$", "")
-    for name in (bare, path.str.split("/").list.last(), bare.str.split("/").list.last()):
-        yield files.select(path, name=name)
-
-
-def find_spelled(
-    named: pl.DataFrame,
-    paths: pl.Series,
-    spellings: Iterable[pl.DataFrame],
-    source: str,
-    root: str = "",
-) -> pl.Series:
-    """Find the path that each name means: the name itself, or by the first spelling that has it."""
-    # Names that mean no path get null.
-    is_path = named["name"].is_in(paths.implode())
-    left = named.filter(~is_path).select("line", "name")
-    left = left.unique("name", keep="first", maintain_order=True)
-    found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
-    for spelled in spellings:
-        if left.is_empty():
-            break
-        hits = left.join(spelled, on="name")
-        if hits["name"].n_unique() < hits.height:
-            hits = hits.sort("line", "path")
-            refuse(
-                source,
-                hits.with_columns(other=pl.col("path").last().over("name")),
-                pl.col("name").is_duplicated(),
-                lambda row: (
-                    f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}"
-                    f"{_which(row['path'], row['other'], root)}"
-                ),
-            )
-        found.append(hits.select("name", "path"))
-        left = left.join(hits, on="name", how="anti", maintain_order="left")
-    joined = named.join(pl.concat(found), on="name", how="left", maintain_order="left")
-    return joined.select(pl.when(is_path).then("name").otherwise("path").alias("path")).to_series()
-
-
-def _which(one: str, other: str, root: str) -> str:
-    """Return what a message adds on the choice between two paths."""
-    tops = [path.rpartition("/")[0] for path in (one, other)]
-    if not root or tops[0] == tops[1]:
-        return ": write its extension into the table" if root else ""
-    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
-    return (
-        f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
-        "names images of several directories, write these into it"
-    )
 
 
 def settle_duplicates(
