@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # Bytes: SageMaker's Pipe mode and most loaders work best with shards of 100 to 200 MB.
 DEFAULT_TARGET = 200_000_000
 
+# The units of a folder are a multiple of this: 2 to 6, 8, 10, 12 and more parts get equal numbers.
+_UNITS = 120
+_PER_FILE = 4096  # bytes that take about as long to write as a file takes to be made
+
 
 @dataclass(frozen=True)
 class ShardSize:
@@ -89,6 +93,24 @@ def plan_shards(
         bytes_ = len(layout.head) + content + len(layout.trailer(content))
         shards.append(PlannedShard(name(number, len(cuts) - 1), start, stop, bytes_))
     return shards
+
+
+def plan_units(
+    weights: pl.Series, most: int, name: Callable[[int, int], str]
+) -> list[PlannedShard]:
+    """Cut the samples of a folder into units of work, of about equal work.
+
+    A unit has about ``most`` bytes or fewer. The number of units depends on the samples alone, so
+    any number of machines goes on with what others have written.
+    """
+    work = weights + _PER_FILE
+    count = -(-int(work.sum()) // most)
+    count = min(count + -count % _UNITS, len(weights))
+    cuts, sums = cut_into(work, count), _sums(weights)
+    return [
+        PlannedShard(name(number, count), start, stop, sums[stop] - sums[start])
+        for number, (start, stop) in enumerate(pairwise(cuts))
+    ]
 
 
 def in_megabytes(target: int) -> str:

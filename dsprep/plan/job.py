@@ -56,7 +56,7 @@ _KINDS: Mapping[str, Sequence[type]] = {
 }
 
 # Bytes of files that a worker writes of a folder before they are recorded as done.
-_UNIT = 64_000_000
+UNIT_BYTES = 64_000_000
 
 
 class Base(NamedTuple):
@@ -323,7 +323,7 @@ def _check_of(job: Job, catalog: Catalog) -> str:
 def _size_of(job: Job, catalog: Catalog) -> ShardSize:
     """Return the size of shards: what was asked for, unless the source or the format decides."""
     if job.writes_tree:
-        return ShardSize(target=_UNIT)
+        return ShardSize(target=UNIT_BYTES)
     is_open = replace(job.size, by_file=False) == ShardSize()
     if catalog.lists and job.divide is None and not job.first_shard and is_open:
         return ShardSize(by_file=True)  # shards for each list

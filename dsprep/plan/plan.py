@@ -15,10 +15,10 @@ from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
-from dsprep.plan.cut import PlannedShard, plan_shards
+from dsprep.plan.cut import PlannedShard, plan_shards, plan_units
 from dsprep.plan.destination import require_name
 from dsprep.plan.existing import Existing, without_existing
-from dsprep.plan.job import Job, resolve_defaults
+from dsprep.plan.job import UNIT_BYTES, Job, resolve_defaults
 from dsprep.plan.weigh import SAMPLE, object_sizes, some_of, weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
@@ -89,7 +89,9 @@ class Plan:
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them, with the number of shards of each side."""
-        return self.job.options() | ({"sides": dict(self.sets)} if self.catalog.sides else {})
+        # The units of a folder are no shards, and are gone when it is complete.
+        counts = {side: 1 if self.job.writes_tree else count for side, count in self.sets}
+        return self.job.options() | ({"sides": counts} if self.catalog.sides else {})
 
     def rows(self, start: int, stop: int) -> Rows:
         return self.catalog.slice(start, stop - start).rows()
@@ -223,7 +225,10 @@ def _cut(
             count = format_count(len(part), "sample")
             raise OptionError(f"--shards {job.size.shards}: the side {side} has {count}")
         name = _shard_namer(job, part, side, len(shards))
-        cut = plan_shards(weights[start:stop], job.size, job.layout, name, capacity, files)
+        if job.writes_tree:
+            cut = plan_units(weights[start:stop], UNIT_BYTES, name)
+        else:
+            cut = plan_shards(weights[start:stop], job.size, job.layout, name, capacity, files)
         shards += (each._replace(start=start + each.start, stop=start + each.stop) for each in cut)
         sets.append((side, len(cut)))
         start = stop

@@ -174,6 +174,8 @@ def identity_of(plan: Plan) -> dict[str, Any]:
         "schema": job.schema and json.loads(json.dumps(job.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
+    if job.writes_tree:
+        identity["units"] = len(plan.shards)
     if job.images.changes:
         identity["Pillow"] = version("pillow")
         if job.images.transform is not None and job.images.transform.filter == "bilinear":
@@ -716,7 +718,7 @@ def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
 
 
 # what an identity has, and no manifest
-_UNTOLD = ("file times", "Pillow", "simplejpeg", "OpenCV", "appended to")
+_UNTOLD = ("file times", "Pillow", "simplejpeg", "OpenCV", "appended to", "units")
 
 
 def _fields_of(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The JSON of a SageMaker processing job that runs a command of dsprep.
 
-Without ``--sharded``, dsprep itself reads the data from S3 and writes there. What cannot be written
-to S3 in parts, a folder, and what each instance makes of its own files, is written to the
-instance's volume, from where SageMaker uploads it when the job ends.
+Without ``--sharded``, dsprep itself reads the data from S3 and writes there, each instance a part.
+With it, what an instance makes of its own files is written to the instance's volume, from where
+SageMaker uploads it when the job ends.
 """
 
 from __future__ import annotations
@@ -82,26 +82,25 @@ def processing_job(options: SagemakerOptions) -> tuple[dict[str, Any], list[str]
     words, needed = _moved(command, rest, options.prefix)
     if options.prefix is not None and not needs_upload(source) and not needed:
         raise OptionError("--prefix has no effect: all files are on S3; leave it out")
-    is_tree = _is_tree(rest, options)
+    is_tree = _is_tree(rest)
     inputs = [_input(each.name, each.url, "FullyReplicated") for each in needed]
     app: dict[str, Any] = {"ImageUri": options.image or MISSING["image"]}
-    output, size = options.output, 0
+    size = 0
     if options.sharded:
         inputs.insert(0, _input("input", url, "ShardedByS3Key"))
         app["ContainerEntrypoint"] = ["sh", "-c", SHARE if is_tree else SHARE_OF_SHARDS, "sh"]
         arguments = [command, *words]
-    elif is_tree:
-        output, folder = os.path.split(options.output.rstrip("/"))
-        arguments = [command, url, f"{_OUTPUT}/{folder}", *words]
     else:
+        if is_tree and not parse_url(options.output).key.strip("/"):
+            raise OptionError(f"--output {options.output}: give s3://BUCKET/PATH for a folder")
         part = ["--part", "auto"] if options.instances > 1 else []
         arguments = [command, url, options.output, *words, *part]
     app["ContainerArguments"] = arguments
     _require_room(inputs, arguments)
     places: dict[str, Any] = {"ProcessingInputs": inputs} if inputs else {}
-    if options.sharded or is_tree:
+    if options.sharded:
         size = 2 * sum(size for data in facts_of(source) for _, size in data.files)
-        places["ProcessingOutputConfig"] = {"Outputs": [_output(output)]}
+        places["ProcessingOutputConfig"] = {"Outputs": [_output(options.output)]}
     if options.vpc:
         places["NetworkConfig"] = {"VpcConfig": vpc_of(options.vpc)}
     volume = math.ceil(size / options.instances) + sum(each.size for each in needed)
@@ -175,19 +174,10 @@ def _needed(option: str, place: str, prefix: object, others: Sequence[_Input]) -
     return _Input(place, url, name, f"{_PLACE}/{name}/{last}".rstrip("/"), size)
 
 
-def _is_tree(words: Sequence[str], options: SagemakerOptions) -> bool:
-    """Return whether the command writes a folder, which has to fit the instances and the place."""
+def _is_tree(words: Sequence[str]) -> bool:
+    """Return whether the command writes a folder of files."""
     asked = [value for option, value in _pairs(words, {"--to"}) if option]
-    if not asked or not writes_tree(asked[-1]):
-        return False
-    if not options.sharded and options.instances > 1:
-        raise OptionError(
-            f"--to {asked[-1]}: one machine writes a folder: give --sharded, for a folder of each "
-            "instance, or --instances 1"
-        )
-    if not options.sharded and not parse_url(str(options.output)).key.strip("/"):
-        raise OptionError(f"--output {options.output}: give s3://BUCKET/PATH for --to {asked[-1]}")
-    return True
+    return bool(asked) and writes_tree(asked[-1])
 
 
 def _input(name: str, url: str, share: str) -> dict[str, Any]:

@@ -497,16 +497,14 @@ def bring(here: Path, key: str, path: Path) -> None:
                 shutil.copyfile(file, target)
 
 
-def test_a_folder_and_its_manifest_are_uploaded_side_by_side(job: Job, no_listing: None) -> None:
-    found = job(PREFIX, command=("convert", "--to", "folder"), output="s3://bucket/out/made/")
+def test_all_instances_write_one_folder_on_s3(job: Job, no_listing: None) -> None:
+    to, made = ("--to", "folder"), "s3://bucket/out/made"
+    found = job(PREFIX, command=("convert", *to), output=made, instances=2)
     arguments = found["AppSpecification"]["ContainerArguments"]
-    assert arguments == ["convert", PREFIX, "/opt/ml/processing/output/made", "--to", "folder"]
-    (output,) = found["ProcessingOutputConfig"]["Outputs"]
-    assert output["S3Output"]["S3Uri"] == "s3://bucket/out"
-    with pytest.raises(OptionError, match="one machine writes a folder: give --sharded"):
-        job(PREFIX, command=("augment", "--to=folder"), output="s3://bucket/out", instances=2)
+    assert arguments == ["convert", PREFIX, made, *to, "--part", "auto"]
+    assert "ProcessingOutputConfig" not in found
     with pytest.raises(OptionError, match="--output s3://bucket/: give s3://BUCKET/PATH"):
-        job(PREFIX, command=("convert", "--to", "folder"), output="s3://bucket/")
+        job(PREFIX, command=("convert", *to), output="s3://bucket/")
 
 
 def test_files_of_a_command_that_a_job_cannot_have(

@@ -14,7 +14,8 @@ from dsprep.errors import OptionError
 from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
+from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards, plan_units
+from dsprep.run.part import Part
 from tests.formats.layouts import (
     CLASSES,
     JPEG,
@@ -296,3 +297,18 @@ class TestCuts:
             ("1-of-3", 3, 6, 300),
             ("2-of-3", 6, 7, 100),
         ]
+
+
+@pytest.mark.parametrize("size", [0, 5_000, 40_000])
+@pytest.mark.parametrize("samples", [1, 7, 60, 5_000, 50_000])
+def test_parts_of_a_folder_get_about_equal_work(size: int, samples: int) -> None:
+    weights = column([size] * samples)
+    units = plan_units(weights, 64_000_000, lambda number, count: f"{number}/{count}")
+    assert [units[0].start, *(unit.stop for unit in units)][:-1] == [unit.start for unit in units]
+    assert (units[-1].stop, sum(unit.bytes for unit in units)) == (samples, size * samples)
+    for parts in (2, 3, 7, 16):
+        shares = [Part(number, parts).share(units) for number in range(parts)]
+        counts = [sum(unit.stop - unit.start for unit in share) for share in shares]
+        most = -(-samples // parts)  # of those that are cut exactly
+        assert max(counts) <= max(most, 1.15 * samples / parts)
+        assert (min(counts) > 0) == (samples >= parts)

@@ -19,12 +19,6 @@ RunCli = Callable[..., Finished]
 Machines = Callable[[str], Machine]
 
 
-@pytest.fixture(autouse=True)
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit of a folder has one or two images."""
-    monkeypatch.setattr("dsprep.plan.job._UNIT", 1500)
-
-
 @pytest.fixture
 def expected(run_here: RunCli, twelve: Path, tmp_path: Path) -> dict[str, bytes]:
     """The folder `set` on a disk, and what lies beside it."""

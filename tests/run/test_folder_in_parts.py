@@ -24,12 +24,6 @@ __all__ = ["machines"]
 HOSTILE = ("../up", "/abs", "a\nb", "a//c", "-rf", "\u202eé", "a%2Fb+c&?#", "files", "x" * 300)
 
 
-@pytest.fixture(autouse=True)
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit of a folder has one or two images."""
-    monkeypatch.setattr("dsprep.plan.job._UNIT", 1500)
-
-
 @pytest.fixture(params=["disk", "S3"])
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
