@@ -56,6 +56,8 @@ class Files(NamedTuple):
     samples: Catalog | None = None  # the catalog of samples, in the order of the table
     # for an archive whose images have annotations: the content of these, by path
     texts: Mapping[str, bytes] | None = None
+    # how some of the files that are not images begin, by path, as far as anybody has looked
+    heads: dict[str, bytes] | None = None
 
     @property
     def reader(self) -> Reader | None:
@@ -179,7 +181,8 @@ def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) ->
         if only is not None:
             below = (directory.path for directory in scanned.directories)
             passed_by += [utf8_text(path) for path in below if path not in only]
-    return Files(pl.concat(tables), sorted(findings, key=attrgetter("path")), sorted(passed_by))
+    findings.sort(key=attrgetter("path"))
+    return Files(pl.concat(tables), findings, sorted(passed_by), heads={})
 
 
 def with_sides_of_files(catalog: Catalog, sides: Sequence[str]) -> Catalog:
@@ -370,7 +373,7 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
     findings += [Finding("not-an-image", path) for path in plain.to_list()]
     table = members.select(*FILES, *PLACE_COLUMNS)
     images, others = table.filter(members["image"]), table.filter(~members["image"])
-    files = Files(images, findings, [], others, archive=archive)
+    files = Files(images, findings, [], others, archive=archive, heads={})
     if archive.below:
         prefix = archive.below + "/"
         if not table["path"].str.starts_with(prefix).any():

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
+from dsprep.sources.heads import NAMING, is_harmless, read_heads
 from dsprep.sources.kind import HEAD
-from dsprep.sources.unread import MAY_BE, kind_by_content, text_of
-from dsprep.storage.files import open_file, results
+from dsprep.sources.unread import kind_by_content, text_of
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -34,31 +34,8 @@ HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the same name as an 
 LEAVES_OUT = "--leave-out"
 """How a note about a pattern without effect begins."""
 
-HEADS_OF_GROUP, HEADS = 3, 100  # files whose heads are read: of a directory and extension, in all
 STEMS = 1000  # names in heads that are looked up among those of the images
 SOME = 50  # images, or rows of a table: half of them show whether both belong together
-_LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
-
-_HARMLESS_NAMES = (
-    r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*"
-    r"(?<!\.csv)(?<!\.tsv)(?<!\.lst)(?<!\.json)(?<!\.jsonl)",
-    r"(?:makefile|dockerfile)[^/]*",
-    r"[^/]*\.(?:md|rst|html?|css|js|py|pyc|ipynb|sh|bat|ps1|toml|cfg|ini|log|pdf|docx?|url)",
-    r"[^/]*\.(?:md5|sha1|sha256|sha512|sfv|crc32?)(?:sums?)?(?:\.txt)?",
-    r"(?:md5|sha\d+)sums?[^/]*",
-    r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",  # of photographs
-    # what Google Takeout puts beside photographs, and Supervisely into a directory `ann`
-    r"(?<!\bann/)[^/]*\.(?:jpe?g|png|heic|webp|gif|mp4|mov|tiff?)(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
-    r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
-    r"user-generated-memory-titles\.json",
-    r"sample_?submission[^/]*\.csv",
-    r"(?:@eaDir|__MACOSX|\.ipynb_checkpoints)(?:/.*)?",
-    r"Thumbs\.db|desktop\.ini",
-    # dsprep's own
-    r"(?:[^/]+[.-])?(?:manifest\.json|(?:rejects|skipped|files)\.jsonl|classes\.txt)",
-    r"images\.lst|lists/[^/]+\.lst",
-)
-_HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
 
 _GUESSED = re.compile(
     r"(?i)(?:^|[/_.-])(?:pred(?:iction)?s?|submissions?|scores?|results?|logits|probs?|features?"
@@ -66,7 +43,6 @@ _GUESSED = re.compile(
 )
 """Names of what a model made: it tells nothing that samples have to have."""
 
-_NAMING = frozenset({".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"})
 _BESIDE = frozenset({".txt", ".json", ".xml", ".csv", ".mat", ".caption", ".tags", ".yaml", ".yml"})
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
@@ -80,11 +56,6 @@ _COUNT = re.compile(r"#\d+$")  # how Flickr's captions number those of an image
 def with_statuses(findings: Iterable[Finding], leave_out: Sequence[str] = ()) -> list[Finding]:
     """Give each file that is no image its status: harmless, left out by the user, or left over."""
     return [_with_status(each, leave_out) for each in findings]
-
-
-def is_harmless(path: str) -> bool:
-    """Return whether nobody would miss a file of this name, such as a license."""
-    return _HARMLESS.search(path) is not None
 
 
 def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
@@ -126,7 +97,7 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
     paths = _left_over(findings)
     if not paths:
         return catalog, findings
-    heads = _heads(source.root, files, list(islice(_worth_a_look(paths), HEADS)))
+    heads = read_heads(source.root, files, paths)
     if catalog.annotated is None:
         from dsprep.sources.pictures.captions import with_texts  # not before polars is there
 
@@ -150,7 +121,7 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
     notes = []
     groups = _beside(paths, images) if is_bare else {}
     for path in heads:
-        if path in said or _GUESSED.search(path) or extension_in(path) not in _NAMING:
+        if path in said or _GUESSED.search(path) or extension_in(path) not in NAMING:
             continue
         if named := names_of(path, heads[path], images):
             if is_bare:
@@ -174,52 +145,6 @@ def lacks_labels(catalog: Catalog) -> bool:
     if catalog.annotated is not None:
         return False
     return catalog.label_column is None or len(catalog.classes or ()) == 1
-
-
-def _worth_a_look(paths: Sequence[str]) -> Iterator[str]:
-    """Yield files whose heads show what those of their directory and extension are.
-
-    These are the first of each group, the largest first; then the last, and one between them.
-    """
-    groups: dict[tuple[str, str], list[str]] = {}
-    for path in paths:
-        extension = extension_in(path)
-        if extension in _NAMING or MAY_BE.search(path):
-            groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
-    ordered = [own for _, own in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))]
-    seen = set[str]()
-    for share in (0, 1, 0.5):
-        for own in ordered:
-            path = own[int(share * (len(own) - 1))]
-            if path not in seen:
-                seen.add(path)
-                yield path
-
-
-def _heads(root: str, files: Files, paths: Sequence[str]) -> dict[str, bytes]:
-    """Read how files begin; those that cannot be read are left out."""
-    if files.archive is None:
-        there = [f"{root.rstrip('/')}/{path}" for path in paths]
-        read = zip(paths, results(root, _head, there), strict=True)
-        return {path: head for path, head in read if head is not None}
-    assert files.others is not None
-    top = f"{files.top}/" if files.top else ""
-    small = files.others.filter(files.others["size"] <= _LARGEST)
-    known = dict(zip(small["path"], small["offset", "stored", "size"].iter_rows(), strict=True))
-    places = {path: known.get(top + path) or known.get(path) for path in paths}
-    wanted = sorted((place, path) for path, place in places.items() if place is not None)
-    contents = files.archive.reader.members(place for place, _ in wanted)
-    found = zip((path for _, path in wanted), contents, strict=True)
-    heads = {path: data[:HEAD] for path, data in found if isinstance(data, bytes)}
-    return {path: heads[path] for path in paths if path in heads}
-
-
-def _head(path: str) -> bytes | None:
-    try:
-        with open_file(path) as file:
-            return file.pread(HEAD, 0)
-    except OSError:
-        return None
 
 
 # Which samples a file names

@@ -15,7 +15,7 @@ import dsprep
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import count_skipped
 from dsprep.sources.advice import require_nothing_left
-from dsprep.sources.leftover import HEADS, HEADS_OF_GROUP
+from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD, kind_by_content
 from tests.sources.boxes import SIZE, box, coco, kinds, notes, read, voc, voc_object, write

@@ -24,6 +24,7 @@ from dsprep.places.files import (
 )
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.heads import is_harmless
 from dsprep.sources.labels.cells import refuse_annotations
 from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import (
@@ -34,7 +35,6 @@ from dsprep.sources.labels.classes import (
     labels_from_numbers,
 )
 from dsprep.sources.labels.table import read_table
-from dsprep.sources.leftover import is_harmless
 from dsprep.sources.readers import FileReader
 from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some

@@ -1,0 +1,176 @@
+"""Which files beside images are worth a look, and how they begin.
+
+A few of each directory and extension are read, and a hundred in all, whoever asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeAlias
+
+from dsprep.sources.kind import HEAD
+from dsprep.sources.unread import MAY_BE
+from dsprep.storage.files import open_file, results
+from dsprep.units import extension_in
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+
+Groups: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
+"""Files by directory and extension."""
+
+HEADS_OF_GROUP, HEADS = 3, 100  # files whose heads are read: of a directory and extension, in all
+_FURTHER = 16  # more of them, if the first ones are empty
+_LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
+
+NAMING = frozenset({".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"})
+"""Extensions of files that may name images."""
+
+_HARMLESS_NAMES = (
+    r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*"
+    r"(?<!\.csv)(?<!\.tsv)(?<!\.lst)(?<!\.json)(?<!\.jsonl)",
+    r"(?:makefile|dockerfile)[^/]*",
+    r"[^/]*\.(?:md|rst|html?|css|js|py|pyc|ipynb|sh|bat|ps1|toml|cfg|ini|log|pdf|docx?|url)",
+    r"[^/]*\.(?:md5|sha1|sha256|sha512|sfv|crc32?)(?:sums?)?(?:\.txt)?",
+    r"(?:md5|sha\d+)sums?[^/]*",
+    r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",  # of photographs
+    # what Google Takeout puts beside photographs, and Supervisely into a directory `ann`
+    r"(?<!\bann/)[^/]*\.(?:jpe?g|png|heic|webp|gif|mp4|mov|tiff?)(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
+    r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
+    r"user-generated-memory-titles\.json",
+    r"sample_?submission[^/]*\.csv",
+    r"(?:@eaDir|__MACOSX|\.ipynb_checkpoints)(?:/.*)?",
+    r"Thumbs\.db|desktop\.ini",
+    # dsprep's own
+    r"(?:[^/]+[.-])?(?:manifest\.json|(?:rejects|skipped|files)\.jsonl|classes\.txt)",
+    r"images\.lst|lists/[^/]+\.lst",
+)
+_HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
+
+
+# By names
+
+
+def is_harmless(path: str) -> bool:
+    """Return whether nobody would miss a file of this name, such as a license."""
+    return _HARMLESS.search(path) is not None
+
+
+# By content
+
+
+def read_heads(
+    root: str, files: Files, paths: Sequence[str], only: re.Pattern[str] | None = None
+) -> dict[str, bytes]:
+    """Read how the files worth a look begin; those that cannot be read are left out.
+
+    What was read once is kept in `Files.heads`.
+
+    Args:
+        root: What the paths are below.
+        files: All files there, as they were listed.
+        paths: Those that may be looked into.
+        only: Names of the files to read now; the others stay to be read later.
+    """
+    if files.archive is not None:  # each look into a compressed one may unpack all of it
+        only = None
+    groups = _groups(paths)
+    chosen = islice(_chosen(groups, _known(root, files)), HEADS)
+    heads = _heads(root, files, [path for path in chosen if only is None or only.search(path)])
+    # An empty file tells nothing: it may be that of an image without objects.
+    telling = {_group(path) for path, head in heads.items() if head.strip()}
+    silent = [group for group in dict.fromkeys(map(_group, heads)) if group not in telling]
+    further = (groups[group][:: len(groups[group]) // _FURTHER + 1] for group in silent)
+    return heads | _heads(root, files, list(chain.from_iterable(further)))
+
+
+def _group(path: str) -> tuple[str, str]:
+    return path.rpartition("/")[0], extension_in(path)
+
+
+def _groups(paths: Iterable[str]) -> Groups:
+    """Return the files worth a look by directory and extension, the largest groups first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        extension = extension_in(path)
+        if extension in NAMING or MAY_BE.search(path):
+            groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
+    return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def _chosen(groups: Groups, known: Collection[str]) -> Iterator[str]:
+    """Yield files whose heads show what those of their directory and extension are.
+
+    These are the first of each group, the largest first; then the last, and one between them.
+    Files whose heads are known count.
+    """
+    seen: dict[tuple[str, str], set[str]] = {group: set() for group in groups}
+    for path in known:
+        if path in groups.get(_group(path), ()):
+            seen[_group(path)].add(path)
+            yield path
+    for share in (0, 1, 0.5):
+        for group, own in groups.items():
+            path = own[int(share * (len(own) - 1))]
+            if len(seen[group]) < HEADS_OF_GROUP and path not in seen[group]:
+                seen[group].add(path)
+                yield path
+
+
+def _known(root: str, files: Files) -> list[str]:
+    """Return the files below a directory whose heads were read before."""
+    known = files.heads or {}
+    if files.archive is None:
+        top = f"{root.rstrip('/')}/"
+        return [path.removeprefix(top) for path in known if path.startswith(top)]
+    assert files.others is not None
+    offsets = files.others["offset"].cast(str)
+    return files.others.filter(offsets.is_in(list(known)))["path"].to_list()
+
+
+def _heads(root: str, files: Files, paths: Sequence[str]) -> dict[str, bytes]:
+    """Return how files begin, as far as heads may be read."""
+    known = {} if files.heads is None else files.heads
+    read = _of_archive if files.archive is not None else _of_directory
+    return read(root, files, list(dict.fromkeys(paths)), known)
+
+
+def _of_directory(
+    root: str, files: Files, paths: Sequence[str], known: dict[str, bytes]
+) -> dict[str, bytes]:
+    there = {path: f"{root.rstrip('/')}/{path}" for path in paths}
+    new = [full for full in there.values() if full not in known]
+    new = new[: max(0, HEADS - len(known))]
+    read = zip(new, results(root, _head, new), strict=True)
+    known |= {full: head for full, head in read if head is not None}
+    return {path: known[full] for path, full in there.items() if full in known}
+
+
+def _of_archive(
+    root: str, files: Files, paths: Sequence[str], known: dict[str, bytes]
+) -> dict[str, bytes]:
+    assert files.archive is not None
+    assert files.others is not None
+    top = f"{files.top}/" if files.top else ""
+    tried = [name for path in paths for name in (top + path, path)]
+    small = (files.others["size"] <= _LARGEST) & files.others["path"].is_in(tried)
+    rows = files.others.filter(small).select("path", "offset", "stored", "size")
+    places = {name: place for name, *place in rows.iter_rows()}
+    found = {path: places.get(top + path) or places.get(path) for path in paths}
+    wanted = sorted(place for place in found.values() if place is not None)
+    new = [tuple(place) for place in wanted if str(place[0]) not in known]
+    new = new[: max(0, HEADS - len(known))]
+    contents = zip(new, files.archive.reader.members(new), strict=True)
+    known |= {str(at): data[:HEAD] for (at, *_), data in contents if isinstance(data, bytes)}
+    own = ((path, known.get(str(place[0]))) for path, place in found.items() if place is not None)
+    return {path: head for path, head in own if head is not None}
+
+
+def _head(path: str) -> bytes | None:
+    try:
+        with open_file(path) as file:
+            return file.pread(HEAD, 0)
+    except OSError:
+        return None
