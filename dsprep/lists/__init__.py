@@ -3,5 +3,5 @@
 Entry: `edit`, `diff`, `merge` and `check` on tables; `store.editing` and `store.write_files` on
   files.
 Always: files that belong together are renamed together, also if the writer is killed.
-Tests: tests/lists, tests/cli/test_lst_edit.py, tests/attack/test_repeated.py.
+Tests: tests/lists, tests/cli/test_edit_lists.py, tests/attack/test_repeated.py.
 """

@@ -13,7 +13,7 @@ import pytest
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.images import jpeg
-from tests.run.test_on_a_cluster import machines
+from tests.run.test_cluster import machines
 from tests.servers.bucket import Bucket
 from tests.workers.machines import Directories
 

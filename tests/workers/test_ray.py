@@ -14,7 +14,7 @@ from dsprep.errors import DamagedShard, OptionError, SourceError
 from dsprep.workers.ray import RayMachines
 from tests.conftest import Finished
 from tests.images import image_folder
-from tests.run.test_run_in_parts import contents
+from tests.run.test_part import contents
 from tests.workers import called
 
 _STORE = 80 << 20  # bytes of the object store of a node; the least that Ray takes is 75 MiB

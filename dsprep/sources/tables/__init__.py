@@ -2,5 +2,5 @@
 
 Entry: `tabular.read_csv`, `tabular.read_arrays`, `parquet.read_parquet`.
 Always: nothing is unpickled, and lengths in files are checked before they are believed.
-Tests: tests/sources/test_tabular.py, tests/sources/test_parquet.py, tests/sources/test_tables.py.
+Tests: tests/sources/test_tabular.py, tests/sources/test_parquet.py, tests/sources/test_columns.py.
 """

@@ -19,7 +19,7 @@ from dsprep.workers.cluster import Cluster
 from tests.conftest import Finished
 from tests.images import jpeg
 from tests.limits import small_disk
-from tests.run.test_run_in_parts import contents
+from tests.run.test_part import contents
 from tests.servers.bucket import Bucket
 from tests.workers.machines import Directories, Task
 
