@@ -257,7 +257,10 @@ def join(**options: Any) -> int:
     names (--name), the same format and options, fields of the same types, and the same classes
     (--classes). In formats whose readers know samples by their keys, no key may come twice.
 
-    The shards at DEST are hard links, or copies if DEST is on another disk. From S3 to S3, the
+    SOURCE can also be folders of files (--to folder). Their class names are merged. A file that
+    several folders have in the same way is taken once; one with other bytes is an error.
+
+    The files at DEST are hard links, or copies if DEST is on another disk. From S3 to S3, the
     server copies them. SOURCE stays as it is, and can then be removed. After a kill, give the
     command again to continue.
 

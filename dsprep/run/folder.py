@@ -29,7 +29,7 @@ import google_crc32c
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.base import TreeFormat
+from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.listing import LISTING, File, Listed, read_listing, taken_error
 from dsprep.formats.values import fits_lst, format_lst
 from dsprep.plan.destination import Destination
@@ -39,7 +39,6 @@ from dsprep.storage.local import destination_errors, sync_path
 from dsprep.storage.stored import crc32c
 
 if TYPE_CHECKING:
-    from dsprep.plan.plan import Plan
     from dsprep.run.written import Written
 
 
@@ -191,18 +190,24 @@ class Finished(NamedTuple):
 
 
 def finish_folder(
-    plan: Plan, units: Target, target: Target, classes: tuple[str, ...] | None, counts: Counter[str]
+    layout: Format,
+    names: Iterable[str],
+    units: Target,
+    target: Target,
+    classes: tuple[str, ...] | None,
+    counts: Counter[str],
 ) -> Finished:
     """Give the files their names, where they have them not yet, and write the listing beside them.
 
-    ``units`` is where the listings of the units are. What happens to samples on the way is counted.
+    ``units`` is where the listings of the units with these names are. What happens to samples on
+    the way is counted.
     """
-    destination, layout = plan.job.destination, plan.job.layout
+    destination = target.destination
     listing = destination.companion(LISTING)
     assert isinstance(layout, TreeFormat)
     if destination.remote is None and not units.tree.is_dir() and listing.exists():
         return _finished(layout, destination, listing, classes)
-    listings = [units.destination.url(units.listing(unit.name)) for unit in plan.shards]
+    listings = [units.destination.url(units.listing(name)) for name in names]
 
     def samples() -> Iterator[Listed]:
         return chain.from_iterable(map(read_listing, listings))
@@ -240,11 +245,23 @@ def _finished(
 
 def _require_one_each(samples: Callable[[], Iterable[Listed]]) -> None:
     """Refuse two samples whose files have one path, or one the path of a directory of the other."""
-    # Within a unit, the worker sees it. There may be millions: what is compared first are hashes.
+    # Within a unit, the worker sees it.
+    twice, above = hashes_twice(samples())
+    holders: dict[str, str] = {}
+    for sample in samples() if twice else ():
+        for path in (file.path for file in sample.files if hash(file.path) in twice):
+            if path in above or path in holders:
+                raise taken_error(sample.key, path, holders.get(path, ""))
+            holders[path] = sample.key
+
+
+def hashes_twice(samples: Iterable[Listed]) -> tuple[set[int], set[str]]:
+    """Return hashes of paths that may be those of two files, and all directories above files."""
+    # There may be millions: what is compared first are hashes.
     import polars as pl
 
     hashes, above = array("q"), set[str]()
-    for sample in samples():
+    for sample in samples:
         for file in sample.files:
             hashes.append(hash(file.path))
             directory = file.path.rpartition("/")[0]
@@ -254,12 +271,7 @@ def _require_one_each(samples: Callable[[], Iterable[Listed]]) -> None:
     column = pl.Series(hashes, dtype=pl.Int64)
     twice = set(column.filter(column.is_duplicated()))
     twice |= set(column.filter(column.is_in(list(map(hash, above)))))
-    holders: dict[str, str] = {}
-    for sample in samples() if twice else ():
-        for path in (file.path for file in sample.files if hash(file.path) in twice):
-            if path in above or path in holders:
-                raise taken_error(sample.key, path, holders.get(path, ""))
-            holders[path] = sample.key
+    return twice, above
 
 
 def _require_listed(target: Target, listing: Path) -> None:

@@ -1,10 +1,10 @@
-"""``join``: one data set of several, whose shards are linked or copied as they are."""
+"""``join``: one data set of several, whose shards or files are linked or copied as they are."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,10 +29,15 @@ from dsprep.dataset.manifest import (
 from dsprep.declared import called_with, words_of
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import lost
+from dsprep.formats import writes_tree
 from dsprep.formats.base import Format, ShardFacts
+from dsprep.formats.listing import LISTING
+from dsprep.formats.values import extension_of
 from dsprep.plan.destination import Destination, parse_destination, require_name, take_sources
+from dsprep.plan.job import UNIT_BYTES
 from dsprep.plan.options import JoinOptions
 from dsprep.progress import Progress
+from dsprep.run.join_folders import FolderUnion, finish, notes_on, write_units
 from dsprep.run.state import (
     RunState,
     begin_join,
@@ -47,20 +52,23 @@ from dsprep.run.target import target_of
 from dsprep.run.write_report import WriteReport, objects_in
 from dsprep.run.written import Written
 from dsprep.sources.shards.shardset import ShardSet
-from dsprep.storage.files import facts, is_dir, read_bytes, results
+from dsprep.storage.files import canonical, facts, is_dir, read_bytes, results
 from dsprep.storage.location import is_s3
 from dsprep.storage.stored import crc32c
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 
+_REPORTS = ("rejects.jsonl", "skipped.jsonl")
+
 
 @called_with(JoinOptions)
 def join(options: JoinOptions) -> WriteReport:
-    """Make one data set of several, whose shards stay as they are.
+    """Make one data set of several, whose shards or files stay as they are.
 
-    ``sources`` are directories of shards with a manifest, and ``dest`` is another directory; all of
-    them can be on S3. The shards at ``dest`` are hard links or, on another disk or on S3, copies.
+    ``sources`` are directories of shards, or of files, with a manifest, and ``dest`` is another
+    directory; all of them can be on S3. The files at ``dest`` are hard links or, on another disk or
+    on S3, copies. Folders of files may have other classes, whose names are merged.
 
     Returns:
         What was done. Samples are not counted by class.
@@ -68,6 +76,8 @@ def join(options: JoinOptions) -> WriteReport:
     began, dest = time.monotonic(), str(options.dest)
     root, others = take_sources(options.sources, dest)
     found = [one for source in (root, *others) for one in _data_sets(source)]
+    if any(writes_tree(each.manifest.format) for each in found):
+        return _join_folders(FolderUnion(found), options, began)
     sets = sorted(
         found, key=lambda each: [os.path.basename(shard.name) for shard in each.manifest.shards]
     )
@@ -87,7 +97,7 @@ def join(options: JoinOptions) -> WriteReport:
         for file in (shard, *shard.sidecars)
     }
     state = "planned"
-    if options.dry_run or options.overwrite or not _is_there(destination, whole):
+    if options.dry_run or options.overwrite or not _is_there(destination, _identity_of(whole)):
         _require_whole(whole, urls)
         if layout.distinct == "key":
             with open_executor(options.workers) as pool:
@@ -111,6 +121,77 @@ def _data_sets(source: str) -> list[DataSet]:
         why = UNFINISHED if is_begun else "name what dsprep pack wrote"
         raise SourceError(f"{source}: holds no {MANIFEST}; {why}")
     return found
+
+
+def _join_folders(union: FolderUnion, options: JoinOptions, began: float) -> WriteReport:
+    """Make one folder of several."""
+    dest = str(options.dest)
+    _require_outside(union.sets, dest)
+    if options.apart:
+        raise OptionError("--apart: a folder always has its companions beside it; leave it out")
+    destination, _ = parse_destination(dest, union.layout.name)
+    whole = union.whole = replace(union.whole, name=str(destination.single))
+    beside = _beside_folder(union, destination)
+    target, identity = target_of(destination), {**_identity_of(whole), "units": UNIT_BYTES}
+    del identity["manifest"]  # which is known when the listing is
+    state = "planned"
+    if options.dry_run or options.overwrite or not _is_there(destination, identity):
+        union.require_whole()
+        if not options.dry_run:
+            names = [destination.companion(name).name for name in (LISTING, "lst", "manifest")]
+            names += [destination.companion(name).name for name in _REPORTS]
+            run = RunState(target, identity, [*names, *beside], options.progress or Progress())
+            state = _carry_out_folders(union, run, beside, options)
+    else:
+        state = "already joined"
+    seconds = 0.0 if options.dry_run else time.monotonic() - began
+    report = _report(destination, whole, union.layout, beside, state)
+    return replace(report, notes=notes_on(union), seconds=seconds)
+
+
+def _require_outside(sets: Sequence[DataSet], dest: str) -> None:
+    """Refuse to write a folder into another one."""
+    for each in sets:
+        folder = each.path.removesuffix(f".{MANIFEST}")
+        if canonical(dest).startswith(f"{canonical(folder)}/"):
+            raise OptionError(f"{dest}: lies in {each.name}, which is joined; choose another place")
+
+
+def _beside_folder(union: FolderUnion, destination: Destination) -> dict[str, bytes]:
+    """Return the files beside the folder that its listing does not tell; an empty one goes."""
+    from dsprep.lists.store import format_classes  # not before polars is there
+
+    whole = union.whole
+    lists = {"classes.txt": whole.classes or ()}
+    for column in whole.schema.others if whole.schema else ():
+        if column.names:
+            lists[f"{extension_of(column.name)}.classes.txt"] = column.names
+    found = {name: format_classes(names).encode() for name, names in lists.items() if names}
+    found |= _reports(union.sets)
+    return {destination.companion(name).name: data for name, data in found.items()}
+
+
+def _carry_out_folders(
+    union: FolderUnion, state: RunState, beside: Mapping[str, bytes], options: JoinOptions
+) -> str:
+    """Bring what is missing to the destination; return what was done."""
+    progress, destination = options.progress or Progress(), state.target.destination
+    names = [destination.companion(LISTING).name, *beside]
+    try:
+        begin_join(state, names, _words(options), overwrite=options.overwrite, is_tree=True)
+        with progress.running("joining", union.whole.samples):
+            units = write_units(union, state, progress)
+        finish(union, units, state, beside)
+    finally:
+        state.release()
+    return "continued" if state.resumed else "joined"
+
+
+def _words(options: JoinOptions) -> list[str]:
+    """Return the words of the command that was given."""
+    first, others = take_sources(options.sources, options.dest)
+    own = words_of([JoinOptions], options.given)
+    return ["join", first, *others, str(options.dest), *own]
 
 
 def _there(destination: Destination, file: FileReceipt) -> str:
@@ -137,23 +218,8 @@ def _beside(
     sets: Sequence[DataSet], whole: Manifest, layout: Format, destination: Destination
 ) -> dict[str, bytes]:
     """Return the files beside the shards: class names, indexes of all shards, and reports."""
-    classes: dict[str, bytes] = {}
-    reports: dict[str, bytes] = {}
-    for one in sets:
-        directory, name = os.path.split(one.path)
-        own = single_of(name)
-        for file in one.manifest.files:
-            path, plain = os.path.join(directory, file.name), file.name.removeprefix(f"{own}.")
-            if not plain.endswith(("classes.txt", ".jsonl")):
-                continue
-            with source_errors(path):
-                data = read_bytes(path)
-            if FileReceipt(file.name, len(data), crc32c(data)) != file:
-                raise SourceError(f"{path}: is not as it was written; see dsprep verify {one.name}")
-            if plain.endswith(".jsonl"):
-                reports[plain] = reports.get(plain, b"") + data
-            else:
-                classes[plain] = data
+    classes = {name: data for one in sets for name, data in _companions(one, ("classes.txt",))}
+    reports = _reports(sets)
     indexes: dict[str, bytes] = {}
     for side in dict.fromkeys(whole.sides.values()) or [""]:
         of_side = [it for it in whole.shards if whole.sides.get(it.name, "") == side]
@@ -165,6 +231,30 @@ def _beside(
     classes = {destination.companion(name).name: data for name, data in classes.items()}
     reports = {destination.companion(name).name: reports[name] for name in sorted(reports)}
     return classes | indexes | reports
+
+
+def _reports(sets: Sequence[DataSet]) -> dict[str, bytes]:
+    """Return the reports of all data sets, one after another, by their plain names."""
+    reports: dict[str, bytes] = {}
+    for one in sets:
+        for name, data in _companions(one, _REPORTS):
+            reports[name] = reports.get(name, b"") + data
+    return reports
+
+
+def _companions(one: DataSet, endings: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """Yield companions of a data set, by the plain names, which have one of these endings."""
+    directory, name = os.path.split(one.path)
+    own = single_of(name)
+    for file in one.manifest.files:
+        path, plain = os.path.join(directory, file.name), file.name.removeprefix(f"{own}.")
+        if not plain.endswith(endings):
+            continue
+        with source_errors(path):
+            data = read_bytes(path)
+        if FileReceipt(file.name, len(data), crc32c(data)) != file:
+            raise SourceError(f"{path}: is not as it was written; see dsprep verify {one.name}")
+        yield plain, data
 
 
 def _require_whole(whole: Manifest, urls: Mapping[str, str]) -> None:
@@ -200,13 +290,13 @@ def _require_distinct_keys(
         )
 
 
-def _is_there(destination: Destination, whole: Manifest) -> bool:
+def _is_there(destination: Destination, identity: dict[str, Any]) -> bool:
     """Whether the destination holds this data set; refuse another one."""
     finished = finished_manifest(target := target_of(destination))
     if finished is None or is_bare(target, finished):
         return False
     remove_leftovers(destination, finished)
-    require_same(target, finished, _identity_of(whole))
+    require_same(target, finished, identity)
     return True
 
 
@@ -224,11 +314,9 @@ def _carry_out(
     """Bring what is missing to the destination; return what was done."""
     target, names = target_of(destination), [*urls, *beside]
     progress = options.progress or Progress()
-    first, others = take_sources(options.sources, options.dest)
-    words = ["join", first, *others, str(options.dest), *words_of([JoinOptions], options.given)]
     state = RunState(target, _identity_of(whole), names, progress)
     try:
-        begin_join(state, names, words, overwrite=options.overwrite)
+        begin_join(state, names, _words(options), overwrite=options.overwrite)
         missing = [shard for shard in whole.shards if shard.name not in state.done]
         leave = partial(target.leave, urls=urls)
         written = (Written(each.samples, (*each.sidecars, each)) for each in missing)

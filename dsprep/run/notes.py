@@ -126,7 +126,8 @@ class Target(ABC):
     def leave(self, name: str, written: Written, urls: Mapping[str, str] = NOWHERE) -> None:
         """Publish a shard after its sidecars, then leave its receipt.
 
-        ``urls`` is where files of another data set lie, by name, which are not temporary files.
+        ``urls`` is where files of another data set lie, which are not temporary files: by name, or
+        those of a folder by their paths.
         """
         yield_core()
         tree = self.tree_of(name)
@@ -136,7 +137,7 @@ class Target(ABC):
             files = [file for each in read_listing(self.partial(name)) for file in each.files]
             # The listing comes first, so that each file that is there is named by one.
             etags = self.publish(written.files)
-            written.etags = digest_of(self.publish_tree(tree, files))
+            written.etags = digest_of(self.publish_tree(tree, files, urls))
         receipt = {"shard": name, "written": written.to_json(), "etags": etags}
         self.write(self._receipt(name), json.dumps(receipt).encode())
 
@@ -223,8 +224,10 @@ class Target(ABC):
         """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
 
     @abstractmethod
-    def publish_tree(self, tree: Path, files: Sequence[File]) -> list[str]:
-        """Give files in a directory their paths in the folder; return ETags, if there are such."""
+    def publish_tree(
+        self, tree: Path, files: Sequence[File], urls: Mapping[str, str] = NOWHERE
+    ) -> list[str]:
+        """Give files in a directory, or elsewhere, their paths in the folder; returns ETags."""
 
     @abstractmethod
     def folder_files(self) -> dict[str, tuple[int, str]]:

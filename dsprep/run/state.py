@@ -159,7 +159,8 @@ class RunState:
         keep = self.other != "" or (self.pieces.destination.scratch / RECEIPTS).exists()
         if self.target.destination.remote is None:  # the notes lie there as well
             files = map(self.target.destination.directory.joinpath, self._files)
-            is_begun = (work / RUN).exists() and any(map(os.path.lexists, files))
+            has_some = any(map(os.path.lexists, files)) or (work / RECEIPTS).exists()
+            is_begun = (work / RUN).exists() and has_some
             keep = keep or is_begun or (work / REPLACED).exists()
         self.hold.release(keep)
 
@@ -314,14 +315,23 @@ def begin(
 
 
 def begin_join(
-    state: RunState, names: Sequence[str], words: Sequence[str], *, overwrite: bool
+    state: RunState,
+    names: Sequence[str],
+    words: Sequence[str],
+    *,
+    overwrite: bool,
+    is_tree: bool = False,
 ) -> None:
     """Begin to write these files, which are in other data sets already, or go on with it."""
     is_finished, replaced = require_vacant(state, overwrite=overwrite), None
     with suppress(DestinationError):
         replaced = finished_manifest(state.target)
     _require_alone(state.target, names, replaced)
+    if overwrite and is_tree:
+        require_own_files(state.target)
     make_way(state, names, overwrite, is_finished)
+    if is_tree and not state.resumed:
+        require_free(state.target)
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)
@@ -511,7 +521,14 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     files: list[FileReceipt] = []
     beside: dict[str, bytes] = {}  # the files that are made of the listing of a folder
     if job.writes_tree:
-        finished = finish_folder(plan, state.units, target, classes, outcome.effects)
+        finished = finish_folder(
+            job.layout,
+            [unit.name for unit in plan.shards],
+            state.units,
+            target,
+            classes,
+            outcome.effects,
+        )
         shards, size, beside = [], finished.size, finished.companions
         files.append(finished.listing)
     else:

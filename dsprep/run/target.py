@@ -32,7 +32,7 @@ from dsprep.run.folder import delete_files, files_below, folder_of, move_files
 from dsprep.run.hold import Hold
 from dsprep.run.notes import HOLDER, LEASES, NOWHERE, RECEIPTS, REPLACED_LISTING, RUN, Target
 from dsprep.run.part import Part
-from dsprep.storage.files import system_path
+from dsprep.storage.files import results, system_path
 from dsprep.storage.local import (
     Lock,
     ScratchLock,
@@ -112,7 +112,18 @@ class InPlace(Target):
                     self.partial(file.name).replace(final)
         return {}
 
-    def publish_tree(self, tree: Path, files: Sequence[File]) -> list[str]:
+    def publish_tree(
+        self, tree: Path, files: Sequence[File], urls: Mapping[str, str] = NOWHERE
+    ) -> list[str]:
+        elsewhere = [file for file in files if file.path in urls]
+        own = [tree / file.path for file in elsewhere]
+        for above in {path.parent for path in own}:
+            with destination_errors(above):
+                above.mkdir(parents=True, exist_ok=True)
+        receipts = (FileReceipt(file.path, file.bytes, file.crc32c) for file in elsewhere)
+        where = [urls[file.path] for file in elsewhere]
+        for _ in results(where, _bring, where, receipts, own):
+            pass
         with destination_errors(self.tree):
             # A try that comes late must not make it again when it has got its name.
             if not self.destination.companion(LISTING).exists():
@@ -316,7 +327,9 @@ class Staged(Target):
             return there.etag  # another try was first
         return sent.stored.etag
 
-    def publish_tree(self, tree: Path, files: Sequence[File]) -> list[str]:
+    def publish_tree(
+        self, tree: Path, files: Sequence[File], urls: Mapping[str, str] = NOWHERE
+    ) -> list[str]:
         from dsprep.storage.pool import Pace
 
         store, name = self._store, self.destination.in_folder
@@ -335,12 +348,14 @@ class Staged(Target):
 
             def send(number: int) -> str:
                 way = self._way(pace, before[number])
-                return self._send(store, receipts[number], tree / files[number].path, way)
+                path = files[number].path
+                url = urls.get(path)
+                return self._send(store, receipts[number], Path(url or tree / path), way, url)
 
             etags = dict(pace.in_threads(send, range(len(files))))
         finally:
             pace.close()
-        shutil.rmtree(tree)
+        shutil.rmtree(tree, ignore_errors=bool(urls))
         return [etags[number] for number in range(len(files))]
 
     def folder_files(self) -> dict[str, tuple[int, str]]:

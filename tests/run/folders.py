@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.formats.folder import Folder
@@ -40,21 +38,26 @@ def write_unit(state: RunState, name: str, layout: Folder, samples: Sequence[Sam
     target.leave(name, Written(len(samples), [receipt]))
 
 
-def write_units(state: RunState, layout: Folder, units: Sequence[Sequence[Sample]]) -> Any:
-    """Write the units that are not done; returns what stands for the plan."""
+def write_units(
+    state: RunState, layout: Folder, units: Sequence[Sequence[Sample]]
+) -> Sequence[str]:
+    """Write the units that are not done; returns the names of all."""
     names = [f"units-{number:06}" for number in range(len(units))]
     for name, samples in zip(names, units, strict=True):
         if name not in state.done:
             write_unit(state, name, layout, samples)
-    job = SimpleNamespace(destination=state.target.destination, layout=layout)
-    return SimpleNamespace(job=job, shards=[SimpleNamespace(name=name) for name in names])
+    return names
+
+
+def finish(state: RunState, layout: Folder, names: Sequence[str]) -> int:
+    """Give the files of all units their names; returns their bytes."""
+    return finish_folder(layout, names, state.pieces, state.target, None, Counter()).size
 
 
 def write_folder(root: Path, layout: Folder, *units: Sequence[Sample]) -> int:
     """Write samples to `root/back`, with a listing beside it; returns the bytes of the files."""
     state = begin(root)
     try:
-        plan = write_units(state, layout, units)
-        return finish_folder(plan, state.pieces, state.target, None, Counter()).size
+        return finish(state, layout, write_units(state, layout, units))
     finally:
         state.hold.remove()

@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,11 +18,11 @@ from dsprep.errors import BadSample, DestinationError, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.formats.listing import read_listing
 from dsprep.plan.destination import Destination
-from dsprep.run.folder import finish_folder, whole_units
+from dsprep.run.folder import whole_units
 from dsprep.run.target import InPlace
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
-from tests.run.folders import begin, write_folder, write_units
+from tests.run.folders import begin, finish, write_folder, write_units
 
 HOSTILE = (
     "../escape",
@@ -169,9 +168,7 @@ def test_units_that_a_power_cut_spoiled_are_written_again(tmp_path: Path, damage
         (state.pieces.tree / "c5/other").touch()
     again = begin(tmp_path)
     assert len(again.done) == 4 - (damage != "another file")
-    finish_folder(
-        write_units(again, LAYOUT, crowd(20)), again.pieces, again.target, None, Counter()
-    )
+    finish(again, LAYOUT, write_units(again, LAYOUT, crowd(20)))
     again.hold.remove()
     write_folder(tmp_path / "whole", LAYOUT, *crowd(20))
     assert contents(tmp_path / "back") == contents(tmp_path / "whole/back")
@@ -217,15 +214,15 @@ def test_a_disk_that_loses_bytes_has_no_folder(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     state = begin(tmp_path)
-    plan = write_units(state, LAYOUT, crowd(20))
+    names = write_units(state, LAYOUT, crowd(20))
     library = SimpleNamespace(syncfs=fail) if known else SimpleNamespace()
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
     monkeypatch.setattr(os, "sync", fail)
     with pytest.raises(DestinationError, match="cannot be written"):
-        finish_folder(plan, state.pieces, state.target, None, Counter())
+        finish(state, LAYOUT, names)
     assert not (tmp_path / "back").exists()
     monkeypatch.undo()
-    finish_folder(plan, state.pieces, state.target, None, Counter())
+    finish(state, LAYOUT, names)
     assert len(contents(tmp_path / "back")) == 40
 
 

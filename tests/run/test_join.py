@@ -335,9 +335,6 @@ class TestRefused:
         assert (done.code, "holds no manifest.json; name what" in done.err) == (4, True)
         done = run_here("join", tmp_path / "nowhere", tmp_path / "train")
         assert (done.code, "cannot be read (No such file" in done.err) == (4, True)
-        run_here("convert", shares[0], tmp_path / "images/tree", "--to", "folder")
-        done = run_here("join", tmp_path / "images", tmp_path / "train")
-        assert (done.code, "is a folder of files" in done.err) == (2, True)
 
     def test_damaged_data_sets(
         self, run_here: RunHere, shares: Sequence[Path], tmp_path: Path
