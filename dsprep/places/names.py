@@ -152,6 +152,12 @@ def side_name(name: str) -> SideName | None:
     return SideName(SPLITS[word[0].lower()], rest.lower())
 
 
+def is_side_alone(name: str) -> bool:
+    """Return whether a name is that of a side, maybe with a number: `val`, `train2017`."""
+    found = side_name(name)
+    return found is not None and re.fullmatch(r"\d*", found.rest) is not None
+
+
 def is_companion(name: str) -> bool:
     """Return whether a directory is called like one of masks or annotations, maybe of a side."""
     return _COMPANION.fullmatch(name.lower()) is not None

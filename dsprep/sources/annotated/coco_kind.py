@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
-from dsprep.places.names import SPLITS, side_name
+from dsprep.places.names import is_side_alone, side_name
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import Claim, Sure, Use
 from dsprep.storage.files import entries, full_path
@@ -26,7 +26,6 @@ _COCO = re.compile(
 )
 _OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
-_SIDE = re.compile(rf"(?:{'|'.join(SPLITS)})\d*", re.IGNORECASE)
 _USES = frozenset((Use.IMAGES, Use.ANNOTATIONS, Use.SIDES))
 
 
@@ -121,7 +120,7 @@ def _scan(source: Source, files: Files, named: Sequence[str]) -> Scan:
 def _sides_of(named: Sequence[str]) -> Sequence[str]:
     """Return the side that the images of each file are; empty if the files are not of sides."""
     sides = [_side_of(path) for path in named]
-    if not all(map(_SIDE.fullmatch, sides)):
+    if not all(map(is_side_alone, sides)):
         # `bbox_train.json`, `train_annotations.json`, `train/annotations.json`
         above = (os.path.basename(os.path.dirname(path)) for path in named)
         found = [

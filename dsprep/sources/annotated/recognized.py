@@ -8,7 +8,6 @@ anyway decides, and at most two directories above are listed.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.options import option_name, require_effect, shown
-from dsprep.places.names import SPLITS
+from dsprep.places.names import is_side_alone
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.annotation_kinds import all_annotation_kinds
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
-_SIDE = re.compile(rf"(?:{'|'.join(SPLITS)})\d*", re.IGNORECASE)
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -222,7 +220,7 @@ def _require_none_above(place: AnnotatedPlace, kinds: Sequence[AnnotationKind]) 
     found = ""
     if name in directories or is_flat:
         found = _found_above(DirectoryAbove(above, name), kinds)
-    if not found and (is_flat or _SIDE.fullmatch(name)):
+    if not found and (is_flat or is_side_alone(name)):
         name = posixpath.basename(above).lower()
         if name in directories:
             found = _found_above(DirectoryAbove(posixpath.dirname(above), name), kinds)
