@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -52,16 +52,6 @@ class Sure(IntEnum):
     NAMED = 4
 
 
-class Use(StrEnum):
-    """The roles of the files that a kind reads at a place."""
-
-    IMAGES = "images"
-    MASKS = "masks"
-    ANNOTATIONS = "annotations"
-    LABELS = "labels"
-    SIDES = "sides"
-
-
 @dataclass(frozen=True)
 class Claim:
     """What a kind says of a place that is its own.
@@ -69,12 +59,10 @@ class Claim:
     Attributes:
         sure: How sure it is.
         why: What it saw, as a noun: ``metadata.jsonl``, ``files of Parquet``.
-        uses: What it takes from the place.
     """
 
     sure: Sure
     why: str
-    uses: frozenset[Use] = frozenset((Use.IMAGES, Use.LABELS))
 
 
 class SourcePlace:

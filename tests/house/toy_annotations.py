@@ -14,7 +14,7 @@ from dsprep.declared import Options, option
 from dsprep.errors import SourceError
 from dsprep.sources.annotated.annotated import Annotations, Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
-from dsprep.sources.kind import Claim, Sure, Use
+from dsprep.sources.kind import Claim, Sure
 from dsprep.text import read_text
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class LinesKind(AnnotationKind):
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         found = place.first(self.files, "lines")
-        uses = frozenset((Use.IMAGES, Use.ANNOTATIONS))
-        return Claim(Sure.MARKED, found, uses) if found else None
+        return Claim(Sure.MARKED, found) if found else None
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.numbering import Known, number_classes

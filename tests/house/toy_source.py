@@ -11,7 +11,7 @@ from dsprep.declared import Options, option
 from dsprep.errors import BadSample, SourceError
 from dsprep.places.scan import RunAll
 from dsprep.rows import Input, Reader, Rows
-from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.storage.files import facts, read_sized
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class Paths(SourceKind):
         if source.chooses or source.others or not place.is_file:
             return None
         is_own = place.path.endswith(".paths")
-        uses = frozenset((Use.IMAGES, Use.LABELS))
-        return self.named_claim(source) or (Claim(Sure.MARKED, ".paths", uses) if is_own else None)
+        return self.named_claim(source) or (Claim(Sure.MARKED, ".paths") if is_own else None)
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found:
         import polars as pl

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.sources.kind import HEAD, Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.kind import HEAD, Claim, SourceKind, SourcePlace, Sure
 from dsprep.storage.files import is_file, open_file
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
-
-_USES = frozenset((Use.IMAGES, Use.ANNOTATIONS, Use.MASKS, Use.SIDES))
 
 
 class AnnotatedKind(SourceKind):
@@ -47,10 +45,10 @@ class AnnotatedKind(SourceKind):
         if source.list_file is not None and source.kind is None:
             self._lists_boxes = place.is_dir and has_boxes(source.list_file)
         if source.annotations:
-            return Claim(Sure.NAMED, "images with --annotations", _USES)
+            return Claim(Sure.NAMED, "images with --annotations")
         if source.masks is not None:
-            return Claim(Sure.NAMED, "images with --masks", _USES)
-        return Claim(Sure.NAMED, "a list of boxes", _USES) if self._lists_boxes else None
+            return Claim(Sure.NAMED, "images with --masks")
+        return Claim(Sure.NAMED, "a list of boxes") if self._lists_boxes else None
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
         from dsprep.sources.annotated.annotated import catalog_of, list_images

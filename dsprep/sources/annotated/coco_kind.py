@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.errors import SourceError
 from dsprep.places.names import is_side_alone, side_name
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
-from dsprep.sources.kind import Claim, Sure, Use
+from dsprep.sources.kind import Claim, Sure
 from dsprep.storage.files import entries, full_path
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ _COCO = re.compile(
 )
 _OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
-_USES = frozenset((Use.IMAGES, Use.ANNOTATIONS, Use.SIDES))
 
 
 class CocoKind(AnnotationKind):
@@ -48,7 +47,7 @@ class CocoKind(AnnotationKind):
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         found = place.first(_COCO, "json", "JSON")
-        return Claim(Sure.MARKED, found, _USES) if found else None
+        return Claim(Sure.MARKED, found) if found else None
 
     def looks_like(self, path: NamedPath) -> bool:
         names = [path.path] if path.member else path.names

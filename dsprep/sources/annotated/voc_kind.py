@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotated.voc_options import VocOptions
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
-from dsprep.sources.kind import Claim, Sure, Use
+from dsprep.sources.kind import Claim, Sure
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
-
-_USES = frozenset((Use.IMAGES, Use.ANNOTATIONS, Use.SIDES))
 
 
 class VocKind(AnnotationKind):
@@ -39,10 +37,10 @@ class VocKind(AnnotationKind):
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         if found := place.first(self.files, "xml"):
-            return Claim(Sure.MARKED, found, _USES)
+            return Claim(Sure.MARKED, found)
         beside = place.beside_an_image("xml")
         is_own = beside and b"<annotation" in place.head(beside)
-        return Claim(Sure.MARKED, beside, _USES) if is_own else None
+        return Claim(Sure.MARKED, beside) if is_own else None
 
     def looks_like(self, path: NamedPath) -> bool:
         is_own = any(name.lower().endswith(".xml") for name in path.names)

@@ -16,7 +16,7 @@ from dsprep.sources.annotation_kind import (
     DirectoryAbove,
     NamedPath,
 )
-from dsprep.sources.kind import Claim, Sure, Use
+from dsprep.sources.kind import Claim, Sure
 from dsprep.storage.files import entries, exists, full_path
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
 
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
 _ROW = re.compile(rb"\s*\d+(?:\.0*)?(?:[ \t]+-?\d[\d.eE+-]*){4,}[ \t]*(?:\r?\n|$)")
-_USES = frozenset((Use.IMAGES, Use.ANNOTATIONS, Use.SIDES))
 
 
 class YoloKind(AnnotationKind):
@@ -53,10 +52,10 @@ class YoloKind(AnnotationKind):
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         own = [place.first(_LABEL, "txt"), *_configs(place)]
         if found := min(filter(None, own), default=""):
-            return Claim(Sure.MARKED, found, _USES)
+            return Claim(Sure.MARKED, found)
         beside = place.beside_an_image("txt")
         is_own = beside and _ROW.match(place.head(beside))
-        return Claim(Sure.MARKED, beside, _USES) if is_own else None
+        return Claim(Sure.MARKED, beside) if is_own else None
 
     def looks_like(self, path: NamedPath) -> bool:
         return any(name.endswith(".txt") or name in CONFIGS for name in path.names)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.pictures.parts_kind import is_downloaded
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
-
-_USES = frozenset(Use)
 
 
 class DescribedKind(SourceKind):
@@ -48,9 +46,9 @@ class DescribedKind(SourceKind):
             return None  # the reports of img2dataset tell more than a file of metadata
         sure = Sure.RECORDED if source.kind is None else Sure.NAMED
         if not (source.kind or source.classes) and listing_beside(place.path):
-            return Claim(sure, "a listing by dsprep", _USES)
+            return Claim(sure, "a listing by dsprep")
         self._metadata = metadata_below(place)
-        return Claim(sure, self._metadata[0], _USES) if self._metadata else None
+        return Claim(sure, self._metadata[0]) if self._metadata else None
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
         from dsprep.sources.pictures.described import metadata_below, read_described, read_written

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.places.archive import open_archive
 from dsprep.places.scan import importing_polars, scan_below
-from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -40,7 +40,7 @@ class ImagesKind(SourceKind):
         return True
 
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
-        return self.named_claim(source) or Claim(Sure.ANYTHING, "images", frozenset(Use))
+        return self.named_claim(source) or Claim(Sure.ANYTHING, "images")
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found:
         archive, scans = None, None

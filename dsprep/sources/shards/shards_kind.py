@@ -15,7 +15,7 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.places.names import SPLITS
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
-from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import is_dir
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dsprep.catalog import Found
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
-
-_USES = frozenset(Use)
 
 
 class ShardsKind(SourceKind):
@@ -54,8 +52,8 @@ class ShardsKind(SourceKind):
         if not place.is_dir and are_tables(place.files):
             # Tables of samples have such names as well: a manifest tells shards.
             self._found = shards_of(source)
-            return None if self._found is None else Claim(Sure.RECORDED, "a manifest", _USES)
-        return Claim(Sure.SHAPED, "shards", _USES) if may_be_shards(place) else None
+            return None if self._found is None else Claim(Sure.RECORDED, "a manifest")
+        return Claim(Sure.SHAPED, "shards") if may_be_shards(place) else None
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
         shards = self._found or shards_of(source)

@@ -19,15 +19,13 @@ from dsprep.places.names import (
     sides_of_files,
 )
 from dsprep.places.scan import scan_below
-from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure, Use
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.storage.files import DirectoryEntry
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
-
-_USES = frozenset((Use.IMAGES, Use.LABELS, Use.ANNOTATIONS, Use.SIDES))
 
 
 class ParquetKind(SourceKind):
@@ -57,7 +55,7 @@ class ParquetKind(SourceKind):
             return _beside_others(place, tables, source.chooses)
         for entry in place.entries:
             if not entry.name.startswith(".") and is_partition(entry):
-                return Claim(Sure.MARKED, entry.name, _USES)
+                return Claim(Sure.MARKED, entry.name)
         return _by_extension(files_of_sides(place.path))
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
@@ -93,7 +91,7 @@ def tables_in(place: SourcePlace) -> list[DirectoryEntry]:
 def _by_extension(files: Collection[str]) -> Claim | None:
     if not files or not all(file.endswith(".parquet") for file in files):
         return None
-    return Claim(Sure.MARKED, "files ending in .parquet", _USES)
+    return Claim(Sure.MARKED, "files ending in .parquet")
 
 
 def _beside_others(
@@ -107,10 +105,10 @@ def _beside_others(
         return None  # img2dataset: tables of what is in the shards of the same names
     first = tables[0].name
     if shards:
-        return Claim(Sure.SHAPED, first, _USES)
+        return Claim(Sure.SHAPED, first)
     if holds_images(place.path):
-        return None if is_chosen_from else Claim(Sure.ANYTHING, first, _USES)
-    return Claim(Sure.MARKED, first, _USES)
+        return None if is_chosen_from else Claim(Sure.ANYTHING, first)
+    return Claim(Sure.MARKED, first)
 
 
 def _files_in(place: SourcePlace, run_all: RunAll) -> tuple[Sequence[str], list[Finding]]:
