@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.declared import Options
 from dsprep.errors import SourceError
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.annotated.unread import refuse_unread
 from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.unread import refuse_unread
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
 
 if TYPE_CHECKING:

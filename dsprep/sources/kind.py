@@ -24,6 +24,7 @@ from dsprep.storage.files import DirectoryEntry, canonical, entries, is_dir, is_
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
+    from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -221,6 +222,14 @@ class SourceKind(ABC):
             The catalog and the findings; None if a closer look shows that the place is something
             else. Then the next claim counts.
         """
+
+    def added_to(self, source: Source, files: Files, run_all: RunAll) -> Found | None:
+        """Make the catalog of images in a tree with what this kind adds to them, if it is there.
+
+        A kind that `adds` is asked when the tree of images is read, because nothing else claims
+        the place: ``files`` has the images, and all other files there.
+        """
+        return None
 
     def named_claim(self, source: Source) -> Claim | None:
         """Return the claim of a kind that the user named; None if nothing names it."""

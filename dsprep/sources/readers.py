@@ -11,6 +11,7 @@ from os.path import join
 from typing import ClassVar, NamedTuple, TypeVar
 
 from dsprep.errors import BadSample, SourceError
+from dsprep.formats.folder import Folder
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.places.archive import ArchiveReader
@@ -18,6 +19,7 @@ from dsprep.places.names import is_left_out
 from dsprep.places.prefetch import read_spans
 from dsprep.rows import Input, Reader, Rows, Wrapper
 from dsprep.sample import Sample, image_kind_of, key_of
+from dsprep.schema import IMAGE
 from dsprep.storage.files import facts, is_dir, results
 from dsprep.storage.store import Store, store_of
 from dsprep.storage.stored import Facts
@@ -154,6 +156,29 @@ class ArchivedParts(Wrapper):
             parts = {self.names[self.kinds[at]]: next(found) for at in run}
             bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
             yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class FieldsReader(Wrapper):
+    """Reads images with further values of a table, which rows bring."""
+
+    reads_samples: ClassVar[bool] = True
+    table: ClassVar = Folder()
+    names: tuple[str, ...] = ()  # the fields that these values are
+
+    @property
+    def facts(self) -> Mapping[str, bool]:
+        return {**super().facts, "image_files": True}
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        places = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
+        for id, path, (_, values), found in places:
+            if not isinstance(found, bytes):
+                yield found
+                continue
+            pairs = zip(self.names, values, strict=True)
+            fields = {name: value for name, value in pairs if value is not None}
+            yield self.typed(Sample(key_of(path), {IMAGE: found, **fields}, id, path, IMAGE))
 
 
 @dataclass(frozen=True)

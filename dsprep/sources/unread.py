@@ -12,8 +12,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dsprep.errors import SourceError
+
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _VIA = "export them from VIA by Export Annotations (COCO format)"
+CVAT_ADVICE = "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"
+_CVAT = re.compile(r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b")
 _ROWS = 5  # lines that have to look alike
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 
@@ -45,8 +49,7 @@ _YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
 _WIDER = (r"\S.*\.(?:jpe?g|png)", r"\d+", rf"\d+ \d+ \d+ \d+(?: {_NUMBER})*")
 
 UNREAD = (
-    Unread("CVAT", r"\.xml$", ("<annotations>",), (),
-           "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"),
+    Unread("CVAT", r"\.xml$", ("<annotations>",), (), CVAT_ADVICE),
     Unread("LabelMe", _JSON, ('"shapes"\\s*:\\s*\\[', '"imagePath"|"imageData"')),
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
@@ -105,6 +108,12 @@ def kind_by_content(path: str, head: bytes) -> Unread | None:
         if not kind.rows or (rows and _are_rows(kind.rows, rows)):
             return kind
     return None
+
+
+def refuse_unread(path: str, head: str) -> None:
+    """Refuse a file that the user gives to ``--annotations`` and that dsprep cannot read."""
+    if _CVAT.match(head):
+        raise SourceError(f"{path}: is CVAT's XML, which dsprep does not read: {CVAT_ADVICE}")
 
 
 def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:

@@ -71,10 +71,6 @@ ALLOWED_IN = {
     "yaml": ["annotations.yolo"],
 }
 
-# Packages of `sources` that import another one: the tree of images looks for annotations, and a
-# table of labels makes fields of its columns, as annotations do.
-APART_LATER = {("pictures", "annotated"), ("labels", "annotated")}
-
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
@@ -275,8 +271,7 @@ def test_packages_of_kinds_do_not_import_each_other() -> None:
         and (target := inside(found))
         and target.startswith("sources.")
         and (own := found.module.split(".")[1]) in packages
-        and (other := target.split(".")[1]) in kinds - {own}
-        and (own, other) not in APART_LATER
+        and target.split(".")[1] in kinds - {own}
     ]
     assert len(kinds) >= 4
     assert not found

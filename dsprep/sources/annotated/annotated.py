@@ -25,7 +25,7 @@ from dsprep.numbering import require_lines
 from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
-from dsprep.schema import IMAGE, IMAGE_ID, Field, Schema
+from dsprep.schema import IMAGE_ID, Field, Schema
 from dsprep.sources.annotated.masks import Masks, TableMasks, find_masks, mask_names
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
@@ -109,23 +109,6 @@ class AnnotatedReader(Wrapper):
         if not isinstance(self.masks, TableMasks):
             return self
         return replace(self, masks=replace(self.masks, stored=turn == "stored"))
-
-
-@dataclass(frozen=True)
-class FieldsReader(AnnotatedReader):
-    """Reads images with further values of a table, which rows bring."""
-
-    names: tuple[str, ...] = ()  # the fields that these values are
-
-    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        places = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
-        for id, path, (_, values), found in places:
-            if not isinstance(found, bytes):
-                yield found
-                continue
-            pairs = zip(self.names, values, strict=True)
-            fields = {name: value for name, value in pairs if value is not None}
-            yield self.typed(Sample(key_of(path), {IMAGE: found, **fields}, id, path, IMAGE))
 
 
 class Scan(NamedTuple):

@@ -10,6 +10,7 @@ from dsprep.storage.files import is_file, open_file
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
+    from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class AnnotatedKind(SourceKind):
     """Images with the annotations or masks that a user names, or with a list of boxes.
 
-    Annotations that a folder has by itself are recognized when its images are read.
+    Annotations that lie among the images of a tree are recognized when that is read (`added_to`).
     """
 
     noun: ClassVar[str] = "images with annotations"
@@ -27,15 +28,10 @@ class AnnotatedKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.annotated import AnnotatedReader, FieldsReader
+        from dsprep.sources.annotated.annotated import AnnotatedReader
         from dsprep.sources.annotated.masks import Masks, TableMasks
 
-        return {
-            "annotated-reader": AnnotatedReader,
-            "fields-reader": FieldsReader,
-            "masks": Masks,
-            "table-masks": TableMasks,
-        }
+        return {"annotated-reader": AnnotatedReader, "masks": Masks, "table-masks": TableMasks}
 
     @property
     def named(self) -> str:
@@ -67,6 +63,17 @@ class AnnotatedKind(SourceKind):
         if scan is source.masks is None:
             return None
         return looked_into(below, files, catalog_of(source, scan, files, run_all), run_all)
+
+    def added_to(self, source: Source, files: Files, run_all: RunAll) -> Found | None:
+        from dsprep.sources.annotated.annotated import catalog_of
+        from dsprep.sources.annotated.recognized import below_top, recognized_scan
+        from dsprep.sources.leftover import looked_into
+
+        below, own = below_top(source, files)
+        scan = recognized_scan(below, own, run_all)
+        if scan is None:
+            return None
+        return looked_into(below, own, catalog_of(source, scan, own, run_all), run_all)
 
 
 def has_boxes(path: str) -> bool:

@@ -12,7 +12,7 @@ import polars as pl
 from dsprep.csv_parsers import CsvError, first_record, read_columns, records_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import refers_to_files
-from dsprep.sources.annotated.unread import CVAT_ADVICE
+from dsprep.sources.unread import CVAT_ADVICE
 from dsprep.text import refuse_compressed
 from dsprep.units import format_count, quoted, quoted_names
 

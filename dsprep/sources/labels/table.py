@@ -24,11 +24,11 @@ from dsprep.places.match import find_spelled, more_than_names
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
-from dsprep.sources.annotated.annotated import FieldsReader
 from dsprep.sources.labels.cells import Cells, parse_cells
 from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numbers, notes_on_order
 from dsprep.sources.labels.columns import CONVERT, kind_of
+from dsprep.sources.readers import FieldsReader
 from dsprep.text import also, refuse
 from dsprep.units import format_count, format_some, quoted, quoted_names
 

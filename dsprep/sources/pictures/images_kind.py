@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.places.archive import open_archive
 from dsprep.places.scan import importing_polars, scan_below
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.kinds import all_kinds
 
 if TYPE_CHECKING:
     from dsprep.catalog import Found
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class ImagesKind(SourceKind):
     """A tree of images, labeled by its directories, or chosen from by a list or a table.
 
-    Annotations that lie among the images are recognized.
+    Kinds that add something to images are asked for what lies among them, such as annotations.
     """
 
     names: ClassVar[tuple[str, ...]] = ("images",)
@@ -28,10 +29,11 @@ class ImagesKind(SourceKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.readers import ArchivedCaptions, CaptionReader, FileReader
+        from dsprep.sources.readers import ArchivedCaptions, CaptionReader, FieldsReader, FileReader
 
         return {
             "file-reader": FileReader,
+            "fields-reader": FieldsReader,
             "caption-reader": CaptionReader,
             "archived-captions": ArchivedCaptions,
         }
@@ -62,12 +64,10 @@ class ImagesKind(SourceKind):
             files = list_files(scans)
         labels_files = source.chooses or source.label_regex is not None
         if files is not None and source.kind is None and not labels_files:
-            from dsprep.sources.annotated.annotated import catalog_of
-            from dsprep.sources.annotated.recognized import below_top, recognized_scan
-
-            below, own = below_top(source, files)
-            if scan := recognized_scan(below, own, run_all):
-                return looked_into(below, own, catalog_of(source, scan, own, run_all), run_all)
+            adding = (kind() for kind in all_kinds().kinds if kind.adds)
+            more = (kind.added_to(source, files, run_all) for kind in adding)
+            if found := next(filter(None, more), None):
+                return found
         if files is not None and source.kind is None and not source.chooses:
             files = without_masks(source.root, files)
         found = read_tree(source, files, run_all)
