@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, lacks_labels
-from dsprep.sources.likely_masks import MASKS, directories_of
+from dsprep.sources.likely_masks import MASKS, PARTS, image_of
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.units import NO_EXTENSION, extension_in, format_count
@@ -45,8 +45,10 @@ def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()
     telling: dict[tuple[str, str, str], Finding] = {}
     for each in left:
         if each.detail:
-            where = posixpath.dirname(each.path), extension_in(each.path)
-            telling.setdefault((*where, each.detail.partition(" in ")[0]), each)
+            where = _where(each), extension_in(each.path)
+            is_part = each.detail.startswith((MASKS, PARTS))
+            what = "" if is_part else each.detail.partition(" in ")[0]
+            telling.setdefault((*where, what), each)
     if not telling:
         return
     shown = list(telling.values())[:_SHOWN]
@@ -64,27 +66,55 @@ def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()
 
 def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: int) -> Iterator[str]:
     """Yield what a file tells, which option takes it in, and which one leaves it out."""
-    directory, extension = posixpath.dirname(finding.path), extension_in(finding.path)
+    directory, extension = _where(finding), extension_in(finding.path)
+    is_whole = directory != posixpath.dirname(finding.path)
     alike = [
         each.path
         for each in left
-        if posixpath.dirname(each.path) == directory and extension_in(each.path) == extension
+        if extension_in(each.path) == extension
+        and (
+            each.path.startswith(f"{directory}/")
+            if is_whole
+            else posixpath.dirname(each.path) == directory
+        )
     ]
     what = finding.path
     if len(alike) > 1:
         kind = extension if extension != NO_EXTENSION else f"files {extension}"
         count = format_count(len(alike), f"{kind} file") if kind == extension else kind
         what = f"{count} in {directory or 'SOURCE'}, such as {finding.path}"
-    told = re.sub("^has", "have", re.sub("^names", "name", finding.detail))
+    told = re.sub("^has", "have", re.sub("^(name|belong)s", r"\1", finding.detail))
     yield f"  {what}: {told if len(alike) > 1 else finding.detail}"
     advice = _ADVICE.get(finding.detail, "")
     if advice:
         yield f"    dsprep does not read these yet: {advice}"
     else:
         yield from (f"    {each}" for each in _working(source, finding, images))
+    if finding.detail.startswith(PARTS):
+        yield "    to take directories for classes: --from images"
     pattern = posixpath.join(glob.escape(directory), f"*{extension}")
     pattern = pattern if len(alike) > 1 and extension != NO_EXTENSION else finding.path
     yield f"    to go on without: --leave-out {shlex.quote(pattern)}"
+
+
+def _where(finding: Finding) -> str:
+    """Return the directory of files that are alike.
+
+    That of masks is the highest that is parallel to that of their images.
+    """
+    directory = posixpath.dirname(finding.path)
+    if not finding.detail.startswith((MASKS, PARTS)):
+        return directory
+    return _parallel(directory, posixpath.dirname(image_of(finding.detail)))[0]
+
+
+def _parallel(one: str, other: str) -> tuple[str, str]:
+    """Return two directories without what the ends of their paths have in common."""
+    left, right = one.split("/"), other.split("/")
+    while len(left) > 1 and len(right) > 1 and left[-1] == right[-1]:
+        left.pop()
+        right.pop()
+    return ("/".join(left), "/".join(right)) if left != right else (one, other)
 
 
 def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
@@ -94,7 +124,7 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
     for option, changed, value in _tries(source, finding, path):
         try:
             catalog, _ = read_source(changed)
-            if _makes_samples(catalog):
+            if _makes_samples(catalog, are_whole=bool(changed.pairs)):
                 some = (
                     "" if len(catalog) >= images else f", for {len(catalog):,} of {images:,} images"
                 )
@@ -102,19 +132,20 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
                 return
         except DsprepError as error:
             why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"
-    if why and finding.detail.startswith((NAMES, MASKS)):
+    if why and finding.detail.startswith((NAMES, MASKS, PARTS)):
         yield why.partition("\n")[0]
 
 
 def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, Source, str]]:
     """Yield options that may take a file in, each with the source that it makes."""
     if finding.detail.startswith(MASKS):
-        masks, images = (
-            _as_given(source, each) for each in directories_of(finding.path, finding.detail)
-        )
+        pair = map(posixpath.dirname, (finding.path, image_of(finding.detail)))
+        masks, images = (_as_given(source, each) for each in _parallel(*pair))
         if masks != images:
             option = f"SOURCE {shlex.quote(images)} and --masks"
             yield option, source.replace(root=images, masks=masks), masks
+    elif finding.detail.startswith(PARTS):
+        yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith(HOLDS):
         for each in dict.fromkeys((path, os.path.dirname(path) or ".")):
             yield "--annotations", source.replace(annotations=(each,)), each
@@ -124,14 +155,33 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
         yield "--labels", source.replace(labels=path), path
 
 
+def _pairs_of(source: Source, path: str, image: str) -> Iterator[tuple[str, Source, str]]:
+    """Yield the options that take an image and another part of its sample together."""
+    parts = [each.split("/") for each in (image, path)]
+    differs = [one != other for one, other in zip(*parts, strict=False)]
+    depth = differs.index(True)
+    field = re.sub(r"[^a-z0-9_]", "_", parts[1][depth].lower())
+    patterns = [
+        "/".join([*each[: depth + 1], "**" if len(each) > depth + 2 else "*"])
+        + posixpath.splitext(each[-1])[1]
+        for each in parts
+    ]
+    pairs = dict(zip(("image", field), patterns, strict=True))
+    option = f"--pair {shlex.quote(f'image={patterns[0]}')} --pair"
+    yield option, source.replace(pairs=pairs), f"{field}={patterns[1]}"
+
+
 def _as_given(source: Source, path: str) -> str:
     """Return what a user calls a file of the source."""
     return os.path.join(source.root, path) if os.path.isdir(source.root) else path
 
 
-def _makes_samples(catalog: Catalog) -> bool:
-    """Return whether most of the first samples can be made, and something is known of them."""
-    if not len(catalog) or lacks_labels(catalog):
+def _makes_samples(catalog: Catalog, are_whole: bool) -> bool:
+    """Return whether most of the first samples can be made, and something is known of them.
+
+    ``are_whole`` says that they have further parts.
+    """
+    if not len(catalog) or (lacks_labels(catalog) and not are_whole):
         return False
     made = list(catalog.reader.read(catalog.slice(0, SOME).rows()))
     return 2 * sum(not isinstance(each, BadSample) for each in made) > len(made)

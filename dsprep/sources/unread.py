@@ -46,6 +46,8 @@ _DOTA = rf"(?:{_NUMBER}[ ,]+){{8}}[A-Za-z][\w-]*(?: +\d)?"
 _ICDAR = rf"(?:{_NUMBER} ?, ?){{8}}[^\s,].*|\d+,? +\d+,? +\d+,? +\d+,? +\".*\""
 _MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
 _YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
+_ADE = r'\d+ # \d+ # [01] # .* # .* # ".*"'
+_AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
 _WIDER = (r"\S.*\.(?:jpe?g|png)", r"\d+", rf"\d+ \d+ \d+ \d+(?: {_NUMBER})*")
 
 UNREAD = (
@@ -56,6 +58,10 @@ UNREAD = (
     Unread("PAGE XML", r"\.xml$", ("<PcGts",)),
     Unread("ALTO", r"\.xml$", ("<alto",)),
     Unread("KITTI", _TXT, (), (_KITTI,)),
+    Unread("KITTI", r"\.xml$", ("<tracklets",)),
+    Unread("ADE20K", _TXT, (), (_ADE,)),
+    Unread("ADE20K", _JSON, ('"annotation"\\s*:\\s*\\{', '"filename"', '"imsize"|"object"')),
+    Unread("AVA", r"(?:^|/)ava_[^/]*\.csv$", (), (_AVA,)),
     Unread("DOTA", _TXT, (), (r"imagesource:.*", r"gsd:.*", _DOTA)),
     Unread("DOTA", _TXT, (), (_DOTA,)),
     Unread("MOT", r"(?:^|/)(?:gt|det|labels)[^/]*\.txt$", (), (_MOT,)),

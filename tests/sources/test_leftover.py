@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
+from array import array
 from io import BytesIO
 from pathlib import Path
+from random import Random
 
 import pytest
 from PIL import Image
@@ -39,6 +42,8 @@ HEADS_OF_KINDS = {
     "Datumaro": ("x.json", '{"info": {}, "items": [{"id": "000", "annotations": []}]}'),
     "Supervisely": ("ann/000.jpg.x.json", '{"objects": [{"classTitle": "a"}], "size": {}}'),
     "ICDAR": ("gt_000.txt", '38,43,920,215,1,2,3,4,hello\n1,2,3,4,5,6,7,8,"x"\n'),
+    "ADE20K": ("street/000_atr.txt", '001 # 0 # 1 # sky # sky # ""\n'),
+    "AVA": ("ava_train.csv", "video,0902,0.07,0.15,0.2,0.8,80,1\nvideo,0903,0,0,1,1,9,2\n"),
     "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
     "Pascal VOC": ("xml/000.xml", voc(voc_object("cat", (1, 2, 3, 4)))),
     "YOLO": ("txt/000.txt", "0 0.5 0.5 0.1 0.1\n"),
@@ -246,7 +251,10 @@ def png(mode: str, seed: int) -> bytes:
     out = BytesIO()
     picture = Image.new("L", SIZE)
     picture.putdata([(at + seed) % 3 for at in range(SIZE[0] * SIZE[1])])
-    picture.convert(mode).save(out, "PNG")
+    if mode == "I;16":
+        wide = array("H", [value * 1000 for value in picture.tobytes()])
+        picture = Image.frombytes(mode, SIZE, wide.tobytes())
+    (picture if mode == "I;16" else picture.convert(mode)).save(out, "PNG")
     return out.getvalue()
 
 
@@ -264,11 +272,103 @@ def test_likely_masks_are_no_samples(tmp_path: Path) -> None:
     alone = dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=["masks"])
     assert alone.samples == 3
     assert alone.skipped_counts["left-out"] == {".png": 3}
-    # Pictures in full color, or of other names, are samples wherever they lie.
-    colors: Content = {f"masks/{number}.png": png("RGB", number) for number in range(3)}
-    assert len(read(write(tmp_path / "colors", images | colors))[0]) == 6
     alike: Content = {f"masks/x{number}.png": png("P", number) for number in range(3)}
     assert len(read(write(tmp_path / "alike", images | alike))[0]) == 6
+
+
+def photo(kind: str, seed: int, size: tuple[int, int] = SIZE) -> bytes:
+    """Make an image of many values."""
+    out = BytesIO()
+    noise = Random(seed).randbytes(3 * size[0] * size[1])
+    Image.frombytes("RGB", size, noise).save(out, kind)
+    return out.getvalue()
+
+
+def layout(image: str, *parts: str, mode: str = "RGB", kind: str = "JPEG") -> Content:
+    """Make three images, and what belongs to them; each `*` is a number."""
+    files: Content = {}
+    for number in range(3):
+        files[image.replace("*", f"{number:03d}")] = photo(kind, number)
+        for part in parts:
+            data = png(mode, number) if part.endswith("png") else photo("JPEG", 9, (20, 10))
+            files[part.replace("*", f"{number:03d}")] = data
+    return files
+
+
+MASKS_OF: dict[str, Content] = {
+    "of colors": layout("images/*.jpg", "masks/*.png"),
+    "of 16 bits": layout("image_2/*.png", "instance/*.png", mode="I;16", kind="PNG"),
+    "in a directory of any name": layout("camera/*.jpg", "ids/*.png"),
+    "in sides": layout("train/camera/*.jpg", "train/ids/*.png"),
+    "Cityscapes": layout(
+        "leftImg8bit/val/ulm/ulm_*_leftImg8bit.png",
+        "gtFine/val/ulm/ulm_*_gtFine_labelIds.png",
+        "gtFine/val/ulm/ulm_*_gtFine_color.png",
+        kind="PNG",
+    ),
+    "CamVid": layout("images/*.png", "labels/*_P.png", mode="L", kind="PNG"),
+    "ADE20K": layout("street/*.jpg", "street/*_seg.png", "street/*_parts_1.png"),
+    "with words before numbers": layout("images/image_*.png", "masks/gt_*.png", kind="PNG"),
+    "several of an image": layout("Images/x/*.jpg", "Masks/x/*_mask_1.png", mode="RGBA"),
+    "a directory for each image": layout("*/images/*.png", "*/masks/a.png", kind="PNG"),
+    "other pictures": layout("HR/*.jpg", "LR/*.jpg"),
+    "depth": layout("RGB/*.png", "Depth/*.jpg", kind="PNG"),
+}
+
+
+@pytest.mark.parametrize("name", MASKS_OF)
+def test_parts_of_samples_are_no_samples(tmp_path: Path, name: str) -> None:
+    root = write(tmp_path / "set", MASKS_OF[name])
+    catalog, findings = read(root)
+    assert len(catalog) == 3
+    left = [each for each in findings if each.kind == "left-over"]
+    assert len(left) == len(MASKS_OF[name]) - 3
+    with pytest.raises(SourceError, match="(the look of a mask of|belongs? to) "):
+        require_nothing_left(make_source(str(root)), (catalog, findings))
+    assert len(read(root, kind="images")[0]) == len(MASKS_OF[name])
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
+def test_parts_of_samples_in_archives(tmp_path: Path, suffix: str) -> None:
+    for name in ("of colors", "other pictures"):
+        root = write(tmp_path / name / "top", MASKS_OF[name])
+        kind = {"zip": "zip", "tar.gz": "gztar"}[suffix]
+        path = shutil.make_archive(str(root), kind, root.parent, root.name)
+        catalog, findings = read(Path(path))
+        assert len(catalog) == 3
+        with pytest.raises(SourceError, match="such as (masks|LR)/000"):
+            require_nothing_left(make_source(path), (catalog, findings))
+
+
+def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
+    root = write(tmp_path, MASKS_OF["other pictures"])
+    with pytest.raises(SourceError) as refused:
+        require_nothing_left(make_source(str(root)), read(root))
+    assert "--pair 'image=HR/*.jpg' --pair 'lr=LR/*.jpg'" in str(refused.value)
+    catalog, _ = read(root, pairs={"image": "HR/*.jpg", "lr": "LR/*.jpg"})
+    assert len(catalog) == 3
+
+
+SAMPLES: dict[str, Content] = {
+    "sprites of numbers": layout("hats/*.png", "masks/*.png", mode="P", kind="PNG")
+    | layout("hats/*.png", mode="P")
+    | {f"hats/{number:03d}.png": png("P", number) for number in range(3)},
+    "emoji": {f"{of}/{n}.png": png("P", n) for of in ("apple", "google") for n in range(3)},
+    "numbered photographs": layout("cat/*.jpg", "dog/*.jpg"),
+    "photographs as PNG": layout("cat/*.png", kind="PNG") | layout("dog/*.png", kind="PNG"),
+    "photographs of masks": layout("images/*.jpg") | layout("masks/x*.jpg"),
+    "with and without a mask": layout("with_mask/*.jpg", "without_mask/*.jpg"),
+    "sides": layout("train/a/*.jpg", "val/a/*.png") | layout("train/b/*.jpg", "val/b/*.png"),
+    "other sizes": layout("photos_of/*.jpg") | layout("drawn/x*.jpg", "drawn/*.png"),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_images_of_one_name_may_be_samples(tmp_path: Path, name: str) -> None:
+    root = write(tmp_path, SAMPLES[name])
+    found = read(root)
+    assert len(found[0]) == len(SAMPLES[name])
+    require_nothing_left(make_source(str(root)), found)
 
 
 def test_likely_masks_of_many_directories(tmp_path: Path) -> None:
