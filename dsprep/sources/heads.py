@@ -6,12 +6,12 @@ A few of each directory and extension are read, and a hundred in all, whoever as
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.sources.kind import HEAD
-from dsprep.sources.unread import MAY_BE
+from dsprep.sources.unread import MAY_BE, text_of
 from dsprep.storage.files import open_file, results
 from dsprep.units import extension_in
 
@@ -28,6 +28,7 @@ _LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
 NAMING = frozenset({".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"})
 """Extensions of files that may name images."""
 
+_PHOTOGRAPHS = r"jpe?g|png|heic|webp|gif|mp4|mov|tiff?"
 _HARMLESS_NAMES = (
     r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*"
     r"(?<!\.csv)(?<!\.tsv)(?<!\.lst)(?<!\.json)(?<!\.jsonl)",
@@ -37,7 +38,7 @@ _HARMLESS_NAMES = (
     r"(?:md5|sha\d+)sums?[^/]*",
     r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",  # of photographs
     # what Google Takeout puts beside photographs, and Supervisely into a directory `ann`
-    r"(?<!\bann/)[^/]*\.(?:jpe?g|png|heic|webp|gif|mp4|mov|tiff?)(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
+    rf"(?<!\bann/)[^/]*\.(?:{_PHOTOGRAPHS})(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
     r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
     r"user-generated-memory-titles\.json",
     r"sample_?submission[^/]*\.csv",
@@ -47,7 +48,37 @@ _HARMLESS_NAMES = (
     r"(?:[^/]+[.-])?(?:manifest\.json|(?:rejects|skipped|files)\.jsonl|classes\.txt)",
     r"images\.lst|lists/[^/]+\.lst",
 )
+_LABELS = re.compile(
+    r'"(?:labels?|class(?:es|_name)?|categor(?:y|ies)|annotations?|objects?|shapes|bbox|boxes|captions?'
+    r'|texts?|keypoints|tags|attributes)"\s*:'
+)
+
+
+def _is_of_takeout(text: str) -> bool:
+    return '"title"' in text and _LABELS.search(text) is None
+
+
+def _has_one_label(text: str) -> bool:
+    """Return whether a list has one label for all: no labels are known, or one class is."""
+    cells = [line.split("\t")[1:-1] for line in text.split("\n")[:-1]]
+    return all(each == cells[0] for each in cells)
+
+
 _HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
+
+
+def _named(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?i)(?:{pattern})$")
+
+
+# Names that somebody else may have given a file with labels, and what tells that the file is what
+# its name says.
+_TOLD_BY_HEAD: Sequence[tuple[re.Pattern[str], Callable[[str], object]]] = (
+    (_named(rf"\.(?:{_PHOTOGRAPHS})\b[^/]*\.json|metadata\.json"), _is_of_takeout),
+    (_named(r"manifest\.json"), re.compile(r'^\s*\{\s*"dsprep_manifest"').search),
+    (_named(r"(?:rejects|skipped|files)\.jsonl"), re.compile(r'^(?:\{"(?:path|kind)": |$)').search),
+    (_named(r"\.lst"), _has_one_label),
+)
 
 
 # By names
@@ -56,6 +87,17 @@ _HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
 def is_harmless(path: str) -> bool:
     """Return whether nobody would miss a file of this name, such as a license."""
     return _HARMLESS.search(path) is not None
+
+
+def needs_a_look(path: str) -> bool:
+    """Return whether a file of a harmless name may have labels nevertheless."""
+    return any(name.search(path) for name, _ in _TOLD_BY_HEAD)
+
+
+def is_what_it_says(path: str, head: bytes) -> bool:
+    """Return whether a file begins like what its harmless name says."""
+    text = text_of(head)
+    return all(test(text) for name, test in _TOLD_BY_HEAD if name.search(path))
 
 
 # By content
@@ -80,13 +122,14 @@ def read_heads(
     chosen = islice(_chosen(groups, _known(root, files)), HEADS)
     heads = _heads(root, files, [path for path in chosen if only is None or only.search(path)])
     # An empty file tells nothing: it may be that of an image without objects.
-    telling = {_group(path) for path, head in heads.items() if head.strip()}
-    silent = [group for group in dict.fromkeys(map(_group, heads)) if group not in telling]
+    telling = {group_of(path) for path, head in heads.items() if head.strip()}
+    silent = [group for group in dict.fromkeys(map(group_of, heads)) if group not in telling]
     further = (groups[group][:: len(groups[group]) // _FURTHER + 1] for group in silent)
     return heads | _heads(root, files, list(chain.from_iterable(further)))
 
 
-def _group(path: str) -> tuple[str, str]:
+def group_of(path: str) -> tuple[str, str]:
+    """Return the directory and the extension of a file."""
     return path.rpartition("/")[0], extension_in(path)
 
 
@@ -108,8 +151,8 @@ def _chosen(groups: Groups, known: Collection[str]) -> Iterator[str]:
     """
     seen: dict[tuple[str, str], set[str]] = {group: set() for group in groups}
     for path in known:
-        if path in groups.get(_group(path), ()):
-            seen[_group(path)].add(path)
+        if path in groups.get(group_of(path), ()):
+            seen[group_of(path)].add(path)
             yield path
     for share in (0, 1, 0.5):
         for group, own in groups.items():

@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
-from dsprep.sources.heads import NAMING, is_harmless, read_heads
+from dsprep.sources.heads import (
+    NAMING,
+    group_of,
+    is_harmless,
+    is_what_it_says,
+    needs_a_look,
+    read_heads,
+)
 from dsprep.sources.kind import HEAD
 from dsprep.sources.unread import kind_by_content, text_of
+from dsprep.storage.files import full_path
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -43,6 +51,7 @@ _GUESSED = re.compile(
 )
 """Names of what a model made: it tells nothing that samples have to have."""
 
+_STATUSES = frozenset({"left-over", "left-out", "harmless", "not-an-image", "no-part"})
 _BESIDE = frozenset({".txt", ".json", ".xml", ".csv", ".mat", ".caption", ".tags", ".yaml", ".yml"})
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
@@ -63,7 +72,7 @@ def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
         return finding
     if finding.kind == "not-an-image" and finding.detail:
         return finding
-    if is_harmless(finding.path):
+    if finding.kind == "not-an-image" and is_harmless(finding.path):
         return finding._replace(kind="harmless", detail="")
     if is_left_out(finding.path, leave_out):
         return finding._replace(kind="left-out", detail="")
@@ -78,7 +87,36 @@ def idle_patterns(findings: Sequence[Finding], patterns: Sequence[str]) -> list[
     return [Finding("note", "", f"{LEAVES_OUT} {shlex.quote(each)} {why}") for each in idle]
 
 
+def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
+    """Return the findings without the files that options name: lists, tables, classes."""
+    top = f"{full_path(source.root)}/"
+    named = (*source.lists, source.labels, source.classes, source.mask_colors, source.mask_classes)
+    given = {path for each in named if each for path in (each, full_path(each).removeprefix(top))}
+    return [each for each in findings if each.kind not in _STATUSES or each.path not in given]
+
+
 # By content
+
+
+def _with_false_names(
+    root: str, files: Files, findings: list[Finding], leave_out: Sequence[str]
+) -> list[Finding]:
+    """Return as left over the files of harmless names that begin like something else.
+
+    A few of each directory and extension are looked into, and tell what all of these are.
+    """
+    doubtful = [each.path for each in findings if each.kind == "harmless"]
+    doubtful = [path for path in doubtful if needs_a_look(path)]
+    if not doubtful:
+        return findings
+    heads = read_heads(root, files, doubtful)
+    false = {group_of(path) for path, head in heads.items() if not is_what_it_says(path, head)}
+    return [
+        each._replace(kind="left-out" if is_left_out(each.path, leave_out) else "left-over")
+        if each.kind == "harmless" and needs_a_look(each.path) and group_of(each.path) in false
+        else each
+        for each in findings
+    ]
 
 
 def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> Found:
@@ -94,6 +132,7 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
     """
     catalog, findings = found
     findings = with_statuses(findings, source.leave_out)
+    findings = _with_false_names(source.root, files, findings, source.leave_out)
     paths = _left_over(findings)
     if not paths:
         return catalog, findings
@@ -105,35 +144,65 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
         paths = _left_over(findings)
         still_left = set(paths)
         heads = {path: head for path, head in heads.items() if path in still_left}
+    said = _annotations_in(heads, catalog, are_given=bool(source.annotations))
     images = catalog.table["path"]
-    has_objects = catalog.annotated is not None
     is_bare = lacks_labels(catalog)
-    said: dict[str, Finding] = {}
+    told, notes = _names_in(
+        {path: heads[path] for path in heads if path not in said}, images, is_bare
+    )
+    beside = _beside(paths, images)
+    if is_bare:
+        told |= {
+            path: Finding("left-over", path, beside[path]) for path in beside if path not in told
+        }
+    else:
+        notes += [_not_read(f"{path} {beside[path]}") for path in beside if path not in said]
+    said = told | said
+    return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def _annotations_in(
+    heads: Mapping[str, bytes], catalog: Catalog, are_given: bool
+) -> dict[str, Finding]:
+    """Return the findings about files whose heads have annotations, by path."""
+    said = {}
     for path, head in heads.items():
         kind = kind_by_content(path, head)
         if kind is None:
             continue
-        if has_objects and (not kind.advice or source.annotations):
+        if catalog.annotated is not None and (not kind.advice or are_given):
             detail = f"{path} is not read: the annotations of the images are others"
             said[path] = Finding("not-read", path, detail)
         else:
             said[path] = Finding("left-over", path, f"{HOLDS} {kind.name}")
-    notes = []
-    groups = _beside(paths, images) if is_bare else {}
-    for path in heads:
-        if path in said or _GUESSED.search(path) or extension_in(path) not in NAMING:
+    return said
+
+
+def _names_in(
+    heads: Mapping[str, bytes], images: pl.Series, is_bare: bool
+) -> tuple[dict[str, Finding], list[Finding]]:
+    """Return the findings about files that name images, by path, and notes about further ones.
+
+    They tell something if nothing else tells the images apart, unless a model made them.
+    """
+    told, notes = {}, list[Finding]()
+    for path, head in heads.items():
+        named = names_of(path, head, images) if extension_in(path) in NAMING else ""
+        if not named:
             continue
-        if named := names_of(path, heads[path], images):
-            if is_bare:
-                said[path] = Finding("left-over", path, f"{NAMES} {named}")
-            else:
-                detail = (
-                    f"{path} names {named} and is not read: --labels takes the labels of a table"
-                )
-                notes.append(Finding("note", "", detail))
-    for path, detail in groups.items():
-        said.setdefault(path, Finding("left-over", path, detail))
-    return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+        if _GUESSED.search(path):
+            notes.append(_not_read(f"{path} {NAMES} {named}", "its name is that of predictions"))
+        elif is_bare:
+            told[path] = Finding("left-over", path, f"{NAMES} {named}")
+        else:
+            notes.append(
+                _not_read(f"{path} {NAMES} {named}", "--labels takes the labels of a table")
+            )
+    return told, notes
+
+
+def _not_read(what: str, why: str = "") -> Finding:
+    return Finding("note", "", f"{what} and is not read{f': {why}' if why else ''}")
 
 
 def _left_over(findings: Iterable[Finding]) -> list[str]:
@@ -205,12 +274,21 @@ def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
     for extension in sorted(_BESIDE.intersection(map(extension_in, paths))):
         own = [path for path in paths if extension_in(path) == extension]
         own = [path for path in own if not _GUESSED.search(path)]
-        known = {_stem_of(path): path for path in reversed(own)}
+        known = {stem: path for path in reversed(own) for stem in _stems_of(path)}
         hits = [stem for stem in stems if stem in known]
         if len(own) > 1 and 2 * len(hits) >= len(stems):
             count = f"{len(hits):,} of {len(stems):,} images looked at have such a file"
             found[known[hits[0]]] = f"{BELONGS} ({count})"
     return found
+
+
+def _stems_of(path: str) -> Iterable[str]:
+    """Return the stems of the image that `1.txt`, `1.jpg.txt` or `1_atr.txt` may lie beside."""
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    ends = [at for at, mark in enumerate(stem) if mark in "_-"]
+    return dict.fromkeys(
+        (_stem_of(path), _stem_of(stem), *(_stem_of(stem[:at]) for at in ends[-1:]))
+    )
 
 
 def _texts_of_mat(head: bytes) -> list[str]:

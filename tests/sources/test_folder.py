@@ -102,6 +102,9 @@ def test_a_side_without_classes_beside_one_with_classes_is_refused(tmp_path: Pat
     fill(tmp_path, "data/train/cat/1.jpg", "data/train/dog/2.jpg", "data/val/3.jpg")
     with pytest.raises(SourceError, match=r"1 of 3 images lie in no directory.*'data/val/3\.jpg'"):
         read(tmp_path)
+    fill(tmp_path / "one", "birds/train/cat/1.jpg", "birds/train/dog/2.jpg", "birds/val/3.jpg")
+    with pytest.raises(SourceError, match="'birds/val/3"):
+        read(tmp_path / "one")
 
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:

@@ -415,6 +415,64 @@ def test_names_alone_do_not_make_a_file_harmless(tmp_path: Path, path: str, text
     assert report.samples == len(IMAGES)
 
 
+LABELS = json.dumps(dict.fromkeys(IMAGES, "cat"))
+LISTED = "".join(f"{at}\t{at % 2}\t{path}\n" for at, path in enumerate(IMAGES))
+OWN_LISTED = "".join(f"{at}\t0\t{path}\n" for at, path in enumerate(IMAGES))
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "other"),
+    [
+        ("metadata.json", '{"title": "Photos"}', LABELS),
+        ("000.jpg.json", '{"title": "000.jpg", "geoData": {}}', LABELS),
+        ("shards/manifest.json", '{\n "dsprep_manifest": 2,\n "name": "000.jpg"', LABELS),
+        ("skipped.jsonl", '{"kind": "hidden", "path": "000.jpg", "detail": ""}\n', LABELS),
+        ("images.lst", OWN_LISTED, LISTED),
+        ("lists/train.lst", OWN_LISTED, LISTED),
+    ],
+)
+def test_files_of_harmless_names_are_looked_into(
+    tmp_path: Path, path: str, own: str, other: str
+) -> None:
+    assert kinds(read(write(tmp_path / "own", IMAGES | {path: own}))[1]) == {path: "harmless"}
+    root = write(tmp_path / "other", IMAGES | {path: other})
+    found = read(root)
+    assert kinds(found[1]) == {path: "left-over"}
+    with pytest.raises(SourceError, match=f"{path}: names "):
+        require_nothing_left(make_source(str(root)), found)
+    assert kinds(read(root, leave_out=[path])[1]) == {path: "left-out"}
+
+
+def test_what_an_option_names_is_used(tmp_path: Path) -> None:
+    files = IMAGES | {
+        "labels.csv": TABLE,
+        "names.txt": "a\nb\n",
+        "x.lst": LISTED,
+        "y.txt": "b\na\n",
+    }
+    root = write(tmp_path / "set", files)
+    option = {"labels": str(root / "labels.csv"), "classes": str(root / "y.txt")}
+    assert kinds(read(root, **option)[1]) == {"names.txt": "left-over", "x.lst": "left-over"}
+    option = {"list_file": str(root / "x.lst"), "classes": str(root / "names.txt")}
+    assert kinds(read(root, **option)[1]) == {"labels.csv": "left-over", "y.txt": "left-over"}
+    path = shutil.make_archive(str(root), "zip", root)
+    left = {"names.txt": "left-over", "x.lst": "left-over", "y.txt": "left-over"}
+    assert kinds(read(Path(path), labels="labels.csv")[1]) == left
+
+
+def test_what_is_not_read_is_a_note(tmp_path: Path) -> None:
+    root = write(tmp_path / "bare", IMAGES | {"predictions.csv": TABLE})
+    said = "predictions.csv names the images in 4 of 5 rows looked at and is not read: its name is"
+    assert said in notes(read(root)[1])
+    texts: Content = {path.replace(".jpg", "_atr.txt"): "1 2\n" for path in CLASSES}
+    found = read(write(tmp_path / "classes", CLASSES | texts))
+    require_nothing_left(make_source(str(tmp_path / "classes")), found)
+    assert (
+        "_atr.txt has the same name as an image (6 of 6 images looked at have such a file) and"
+        in (notes(found[1]))
+    )
+
+
 def test_names_alone_tell_nothing(tmp_path: Path) -> None:
     root = write(tmp_path / "set", IMAGES | {"filelist.txt": "\n".join(IMAGES) + "\n"})
     report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)

@@ -139,17 +139,20 @@ def named_by_directories(
 def unclassed(directories: Sequence[str], depth: int) -> list[str]:
     """Return the directories whose images have no class: the root, and a side of classes elsewhere.
 
-    In ``data/train/cat/1.jpg`` and ``data/val/2.jpg``, the directory ``data`` is no class.
+    In ``data/train/cat/1.jpg`` and ``data/val/2.jpg``, the directory ``data`` is no class, and
+    neither is any other that all sides lie in.
     """
     below = {path: without_side(path, depth) for path in directories}
     names = {*below.values()} if depth else set()
+    tops = {"/".join(path.split("/")[: depth - 1]) for path in directories} if depth else set()
     holders = {
         parent for name in names for parent in accumulate(name.split("/")[:-1], posixpath.join)
     }
     return [
         path
         for path, name in below.items()
-        if not name or (name in holders and all(map(is_word_for_files, name.split("/"))))
+        if not name
+        or (name in holders and (tops == {name} or all(map(is_word_for_files, name.split("/")))))
     ]
 
 
