@@ -38,6 +38,7 @@ from dsprep.pages.page import is_page
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
+from dsprep.sources.advice import what_stops
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
@@ -115,6 +116,11 @@ def _look_at(
     values = options.values_of(SourceOptions, ClassOptions)
     source = Source(place, choice=choice_of(options), takes_texts=True, **values)
     catalog, findings = read_source(source, pool.map)
+    stopping = () if options.key is not None else what_stops(source, (catalog, findings))
+    findings = [
+        *findings,
+        *(Finding("note", "", f"pack stops: {'; '.join(each)}") for each in stopping),
+    ]
     pipeline = reading_pipeline(catalog, options.max_pixels)
     rows = pl.int_range(len(catalog), eager=True)
     if options.key is not None:

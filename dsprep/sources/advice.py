@@ -11,16 +11,18 @@ import os
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
+from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, lacks_labels
 from dsprep.sources.likely_masks import MASKS, PARTS, image_of
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
-from dsprep.units import NO_EXTENSION, extension_in, format_count
+from dsprep.units import NO_EXTENSION, extension_in, format_count, format_extensions
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog, Found
@@ -38,8 +40,23 @@ def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()
         found: The samples, and what reading them noticed.
         own: How paths begin of files that the command itself writes there.
     """
-    if source.kind == "images":  # the user wants the images alone
+    stopping = what_stops(source, found, own)
+    if not stopping:
         return
+    lines = [f"{'    ' if at else '  '}{line}" for each in stopping for at, line in enumerate(each)]
+    lines += [each.detail for each in found[1] if each.detail.startswith(LEAVES_OUT)]
+    raise SourceError(
+        f"{source.root}: some files tell more of the images than would be packed, so nothing was "
+        "written:",
+        *lines,
+        "--leave-out '*' leaves out all files that are left over",
+    )
+
+
+def what_stops(source: Source, found: Found, own: tuple[str, ...] = ()) -> Sequence[Sequence[str]]:
+    """Return what files that stop a command tell, and for each kind what a user can do."""
+    if source.kind == "images":  # the user wants the images alone
+        return []
     catalog, findings = found
     left = [each for each in findings if each.kind == "left-over" and not each.path.startswith(own)]
     telling: dict[tuple[str, str, str], Finding] = {}
@@ -49,19 +66,35 @@ def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()
             is_part = each.detail.startswith((MASKS, PARTS))
             what = "" if is_part else each.detail.partition(" in ")[0]
             telling.setdefault((*where, what), each)
-    if not telling:
-        return
     shown = list(telling.values())[:_SHOWN]
-    lines = [line for each in shown for line in _lines(source, each, left, len(catalog))]
+    lines = [[*_lines(source, each, left, len(catalog))] for each in shown]
     if len(telling) > _SHOWN:
-        lines.append(f"  and {len(telling) - _SHOWN:,} more kinds of files")
-    lines += [each.detail for each in findings if each.detail.startswith(LEAVES_OUT)]
-    raise SourceError(
-        f"{source.root}: some files tell more of the images than would be packed, so nothing was "
-        "written:",
-        *lines,
-        "--leave-out '*' leaves out all files that are left over",
-    )
+        lines.append([f"and {len(telling) - _SHOWN:,} more kinds of files"])
+    return lines
+
+
+def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str] | None) -> Iterator[str]:
+    """Say which files of a source shards do not hold, as they were left over or left out.
+
+    Args:
+        findings: What reading the source noticed.
+        recorded: The patterns of ``--leave-out`` in the manifest; None if it has no record.
+    """
+    left = [each for each in findings if each.kind in ("left-over", "left-out")]
+    is_out = {each.path: is_left_out(each.path, recorded or ()) for each in left}
+    out = [each for each in left if is_out[each.path]]
+    other = [each for each in left if not is_out[each.path]]
+    if other:
+        first = min(other, key=lambda each: not each.detail)
+        counts = format_extensions(Counter(extension_in(each.path) for each in other))
+        why = f", which {first.detail}" if first.detail else ""
+        yield f"the shards do not hold all of the source: {counts}, such as {first.path}{why}"
+        if recorded is None:
+            yield "the manifest does not record what was left out of the source"
+    if out:
+        patterns = " ".join(f"--leave-out {shlex.quote(each)}" for each in recorded or ())
+        count = format_count(len(out), "file")
+        yield f"the manifest records {count} of the source as left out: {patterns}"
 
 
 def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: int) -> Iterator[str]:
@@ -84,17 +117,17 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
         count = format_count(len(alike), f"{kind} file") if kind == extension else kind
         what = f"{count} in {directory or 'SOURCE'}, such as {finding.path}"
     told = re.sub("^has", "have", re.sub("^(name|belong)s", r"\1", finding.detail))
-    yield f"  {what}: {told if len(alike) > 1 else finding.detail}"
+    yield f"{what}: {told if len(alike) > 1 else finding.detail}"
     advice = _ADVICE.get(finding.detail, "")
     if advice:
-        yield f"    dsprep does not read these yet: {advice}"
+        yield f"dsprep does not read these yet: {advice}"
     else:
-        yield from (f"    {each}" for each in _working(source, finding, images))
+        yield from _working(source, finding, images)
     if finding.detail.startswith(PARTS):
-        yield "    to take directories for classes: --from images"
+        yield "to take directories for classes: --from images"
     pattern = posixpath.join(glob.escape(directory), f"*{extension}")
     pattern = pattern if len(alike) > 1 and extension != NO_EXTENSION else finding.path
-    yield f"    to go on without: --leave-out {shlex.quote(pattern)}"
+    yield f"to go on without: --leave-out {shlex.quote(pattern)}"
 
 
 def _where(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.catalog import Catalog
+from dsprep.catalog import Catalog, Found
 from dsprep.dataset.manifest import parse_rejects
 from dsprep.errors import SourceError
 from dsprep.formats import shard_stem
@@ -22,6 +22,7 @@ from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.copies import with_copies
 from dsprep.plan.select import select
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, Field, Schema
+from dsprep.sources.advice import notes_on_left
 from dsprep.sources.labels.classes import has_flags, renumbered
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source
@@ -91,18 +92,20 @@ def prepare(
     against: Source,
     pool: Executor,
     filter_table: str | None = None,
-) -> tuple[Comparison, Understood, list[Problem]]:
+) -> tuple[Comparison, Understood, list[Problem], list[str]]:
     """Find out how samples of shards were made of those of a source, and what their schemas tell.
 
     The fields of shards that were copied may be better known from the source. A table may leave
-    some of its samples out.
+    some of its samples out. The notes are on files of the source that the shards do not hold.
     """
     made, base = shards.made, understood.schema
     if base is None:
         raise SourceError(
             f"{shards.destination.place}: {understood.notes[-1]}; nothing can be compared"
         )
-    catalog = _read_as_recorded(against, shards, understood, pool)
+    catalog, findings = _read_as_recorded(against, shards, understood, pool)
+    left_out = shards.manifest.options.get("leave_out") if shards.manifest else None
+    notes = [*notes_on_left(findings, left_out)]
     settled = catalog.settled
     require_effect("", {"--classes": against.classes}, classified=catalog.has_classes)
     if not understood.enforced and catalog.reader.reads_format(made.layout.name):
@@ -123,22 +126,22 @@ def prepare(
     if len(lost) == 1:
         what = f"has no field {lost[0]!r}, and the source has"
     problems = [Problem(shards.destination.manifest.name, what)] if lost else []
-    return comparison, understood, [*problems, *_other_classes(comparison)]
+    return comparison, understood, [*problems, *_other_classes(comparison)], notes
 
 
 def _read_as_recorded(
     against: Source, shards: Shards, understood: Understood, pool: Executor
-) -> Catalog:
+) -> Found:
     """Read the source with the fields that the shards were made with."""
     recorded = _as_recorded(against, shards, understood)
-    catalog, _ = read_source(recorded, pool.map)
+    catalog, findings = read_source(recorded, pool.map)
     label, known = understood.schema and understood.schema.label, catalog.settled.schema
     if label and label in known.by_name and known.label != label and not recorded.choice.unlabeled:
         # It was packed with --label-field, or a table called it so.
         old = {new: name for name, new in shards.made.fields.new_names.items()}.get(label, label)
         recorded = recorded.replace(choice=replace(recorded.choice, label=old))
-        catalog, _ = read_source(recorded, pool.map)
-    return catalog
+        catalog, findings = read_source(recorded, pool.map)
+    return catalog, findings
 
 
 def _fields_of_copies(catalog: Catalog, own: Schema) -> Schema:

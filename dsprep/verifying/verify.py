@@ -114,8 +114,9 @@ def _verify(
     notes = [*dict.fromkeys((*shards.notes, *understood.notes)), *_objects_unchecked(shards)]
     comparison = None
     if against is not None:
-        comparison, understood, wrong = _prepare(shards, understood, against, options, pool)
+        comparison, understood, wrong, left = _prepare(shards, understood, against, options, pool)
         problems += wrong
+        notes += left
     task = _task_of(shards, understood, comparison, options)
     if shards.hold_tree:
         tasks = _tree_tasks(shards, task, problems)
@@ -139,13 +140,14 @@ def _verify(
 
 def _prepare(
     shards: Shards, understood: Understood, against: Source, options: VerifyOptions, pool: Executor
-) -> tuple[Comparison, Understood, list[Problem]]:
+) -> tuple[Comparison, Understood, list[Problem], list[str]]:
     """Read the source to compare with, and what it says of the fields of shards."""
     from dsprep.verifying.comparison import prepare  # nothing else needs polars
 
-    comparison, by_source, wrong = prepare(shards, understood, against, pool, options.filter_table)
+    table = options.filter_table
+    comparison, by_source, wrong, notes = prepare(shards, understood, against, pool, table)
     comparison = replace(comparison, every_copy=options.decode)
-    return comparison, understood if shards.hold_tree else by_source, wrong
+    return comparison, understood if shards.hold_tree else by_source, wrong, notes
 
 
 def _task_of(

@@ -505,3 +505,36 @@ def test_an_option_for_some_of_the_images_says_so(tmp_path: Path) -> None:
     root = write(tmp_path / "set", IMAGES | {"labels.csv": table + "none.jpg,y\n"})
     with pytest.raises(SourceError, match="to take it in, for 3 of 4 images: --labels"):
         dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+
+
+def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", IMAGES | {"label_2/000.txt": KITTI, "labels.csv": TABLE})
+    report = dsprep.inspect(str(root), workers=1)
+    assert report.notes[:2] == [
+        "pack stops: label_2/000.txt: has annotations of KITTI; dsprep does not read these yet: "
+        "convert them to COCO, Pascal VOC or YOLO, for example with datumaro; to go on without: "
+        "--leave-out label_2/000.txt",
+        "pack stops: labels.csv: names the images in 4 of 5 rows looked at; to take it in: "
+        f"--labels {root}/labels.csv; to go on without: --leave-out labels.csv",
+    ]
+    assert count_skipped(report.skipped) == {"left-over": {".csv": 1, ".txt": 1}}
+    out = tmp_path / "out"
+    dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=["label_2", "*.csv"])
+    (root / "more.json").write_text(LABELS)
+    said = dsprep.verify(str(out), against=str(root))
+    assert not said.problems
+    assert said.notes == [
+        "the shards do not hold all of the source: 1 .json, such as more.json, which names 4 of 4 "
+        "images",
+        "the manifest records 2 files of the source as left out: --leave-out label_2 "
+        "--leave-out '*.csv'",
+    ]
+    manifest = json.loads((out / "manifest.json").read_text())
+    del manifest["options"]["leave_out"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    said = dsprep.verify(str(out), against=str(root))
+    assert said.notes == [
+        "the shards do not hold all of the source: 1 .csv, 1 .json, 1 .txt, such as "
+        "label_2/000.txt, which has annotations of KITTI",
+        "the manifest does not record what was left out of the source",
+    ]
