@@ -68,15 +68,14 @@ def with_statuses(findings: Iterable[Finding], leave_out: Sequence[str] = ()) ->
 
 
 def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
-    if finding.kind not in ("not-an-image", "left-over") or finding.path.endswith("/"):
+    kind, path, detail = finding
+    if kind == "left-over":
+        return Finding("left-out", path) if is_left_out(path, leave_out) else finding
+    if kind != "not-an-image" or detail or path.endswith("/"):
         return finding
-    if finding.kind == "not-an-image" and finding.detail:
-        return finding
-    if finding.kind == "not-an-image" and is_harmless(finding.path):
-        return finding._replace(kind="harmless", detail="")
-    if is_left_out(finding.path, leave_out):
-        return finding._replace(kind="left-out", detail="")
-    return finding._replace(kind="left-over")
+    if is_harmless(path):
+        return Finding("harmless", path)
+    return Finding("left-out" if is_left_out(path, leave_out) else "left-over", path)
 
 
 def idle_patterns(findings: Sequence[Finding], patterns: Sequence[str]) -> list[Finding]:

@@ -62,7 +62,8 @@ _MOST_PARALLEL = 8  # directories that are parallel to one another
 _RANK_OF_MASKS, _NO_PART = 2, 3
 _SAMPLED = 1000  # paths that show whether directories are parallel
 _LOOKED_UP = 50  # names in one directory that are looked for in another
-_DECODED, _CONVENTIONS = 8, 4  # images that are decoded; ways of naming masks that are looked at
+MOST_DECODED = 8  # images
+_CONVENTIONS = 4  # ways of naming masks that are looked at
 _MOST_PIXELS = 4_000_000
 _FEW, _FEW_COLORS = 64, 256  # values of a mask: of gray, of colors in a directory of masks
 _PEAKS, _MOST_OF = 3, 0.97  # a JPEG of a mask has few values, and some around them
@@ -348,7 +349,7 @@ class _Pictures:
 
     def __init__(self, root: str, files: Files) -> None:
         self._root, self._files = root.rstrip("/"), files
-        self._left = _DECODED
+        self._left = MOST_DECODED
 
     def heads(self, paths: Collection[str]) -> dict[str, bytes]:
         """Read how images begin; in an archive, all of them."""
@@ -368,6 +369,11 @@ class _Pictures:
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
             return None
         return image
+
+    def bits(self, path: str) -> int:
+        """Return the bits that an image has in its file."""
+        table = self._files.table
+        return 8 * int(table.filter(table["path"] == path)["size"].sum())
 
     def _read(self, paths: Collection[str], read: Callable[[str], bytes]) -> dict[str, bytes]:
         if self._files.archive is not None:
@@ -412,11 +418,12 @@ def _is_mask(mask: str, image: str, heads: Mapping[str, bytes], pictures: _Pictu
         one, other = (read_header(heads[path]) for path in (mask, image))
     except BadSample:
         return False
-    size = one.width, one.height
-    if size != (other.width, other.height) or size[0] * size[1] > _MOST_PIXELS:
+    if (one.width, one.height) != (other.width, other.height):
         return False
     is_lossy = [each.kind == "jpg" for each in (one, other)]
     is_named = _is_named(mask)
+    if one.width * one.height > _MOST_PIXELS:  # few values take few bytes
+        return is_named and not is_lossy[0] and pictures.bits(mask) < one.width * one.height
     if not _has_few_values(pictures.whole(mask), is_lossy[0], is_named):
         return False
     if not is_lossy[0] and (is_lossy[1] or (is_named and _is_among_images(image))):

@@ -19,6 +19,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import count_skipped
 from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
+from dsprep.sources.likely_masks import MOST_DECODED
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD, kind_by_content
 from tests.sources.boxes import SIZE, box, coco, kinds, notes, read, voc, voc_object, write
@@ -284,6 +285,9 @@ def photo(kind: str, seed: int, size: tuple[int, int] = SIZE) -> bytes:
     return out.getvalue()
 
 
+OPEN = Image.open
+
+
 def layout(image: str, *parts: str, mode: str = "RGB", kind: str = "JPEG") -> Content:
     """Make three images, and what belongs to them; each `*` is a number."""
     files: Content = {}
@@ -326,6 +330,29 @@ def test_parts_of_samples_are_no_samples(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="(the look of a mask of|belongs? to) "):
         require_nothing_left(make_source(str(root)), (catalog, findings))
     assert len(read(root, kind="images")[0]) == len(MASKS_OF[name])
+
+
+def test_how_many_images_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    monkeypatch.setattr(Image, "open", lambda file: decoded.append(file) or OPEN(file))
+    files: Content = {}
+    for word in ("mask", "seg", "gt", "label", "trimap", "parts"):
+        files |= layout(f"of_{word[0]}/*.png", f"of_{word[0]}/*_{word}.png", kind="PNG")
+    read(write(tmp_path / "many", files))
+    assert len(decoded) == MOST_DECODED
+    # Those of more than 4 megapixels are known by their header and their bytes.
+    large: Content = {}
+    for number in range(2):
+        for path, color in (("images/{}.jpg", "RGB"), ("masks/{}.png", "L")):
+            out = BytesIO()
+            Image.new(color, (2500, 2000), number).save(
+                out, Path(path).suffix[1:].replace("jpg", "jpeg")
+            )
+            large[path.format(number)] = out.getvalue()
+    decoded.clear()
+    catalog, _ = read(write(tmp_path / "large", large))
+    assert len(catalog) == 2
+    assert not decoded
 
 
 @pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
