@@ -22,6 +22,7 @@ from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, lacks_labels
 from dsprep.sources.likely_masks import MASKS, PARTS, image_of
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
+from dsprep.storage.files import is_dir
 from dsprep.units import NO_EXTENSION, extension_in, format_count, format_extensions
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
     advice = _ADVICE.get(finding.detail, "")
     if advice:
         yield f"dsprep does not read these yet: {advice}"
+    elif finding.detail.startswith((MASKS, PARTS)) and not is_dir(source.root):
+        yield "to take it in, unpack the archive: --masks and --pair read directories"
     else:
         yield from _working(source, finding, images)
     if finding.detail.startswith(PARTS):
@@ -206,7 +209,7 @@ def _pairs_of(source: Source, path: str, image: str) -> Iterator[tuple[str, Sour
 
 def _as_given(source: Source, path: str) -> str:
     """Return what a user calls a file of the source."""
-    return os.path.join(source.root, path) if os.path.isdir(source.root) else path
+    return os.path.join(source.root, path) if is_dir(source.root) else path
 
 
 def _makes_samples(catalog: Catalog, are_whole: bool) -> bool:

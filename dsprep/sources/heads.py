@@ -25,7 +25,9 @@ HEADS_OF_GROUP, HEADS = 3, 100  # files whose heads are read: of a directory and
 _FURTHER = 16  # more of them, if the first ones are empty
 _LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
 
-NAMING = frozenset({".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"})
+NAMING = frozenset(
+    {".caption", ".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"}
+)
 """Extensions of files that may name images."""
 
 _PHOTOGRAPHS = r"jpe?g|png|heic|webp|gif|mp4|mov|tiff?"

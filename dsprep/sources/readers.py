@@ -182,16 +182,22 @@ class FieldsReader(Wrapper):
 
 
 @dataclass(frozen=True)
-class CaptionReader(PartReader):
+class CaptionReader(SampleReader):
     """Reads images, each with the text beside it if it has one."""
 
+    table: ClassVar = _PARTS
+    in_class_directories: ClassVar[bool] = True
+    ending: str = ".txt"  # of the names of texts
     leave_out: tuple[str, ...] = ()  # patterns of texts that are left out
 
     def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
-        if is_left_out(f"{stem_of(path)}.txt", self.leave_out):
-            images = PartReader(self.root, self.parts[:-1])
-            return images.sample(path, size, file, line)
-        return super().sample(path, size, file, line)
+        stem, _, suffix = path.rpartition(".")
+        name = f"{self.root}/{path}"
+        files = {image_kind_of(path) or suffix.lower(): (name, facts_at(name))}
+        text = stem + self.ending
+        if not is_left_out(text, self.leave_out) and (found := facts_at(f"{self.root}/{text}")):
+            files["txt"] = f"{self.root}/{text}", found
+        return _sample(path, read_files(files, size))
 
     @property
     def facts(self) -> Mapping[str, bool]:

@@ -11,7 +11,11 @@ import webdataset
 
 import dsprep
 from dsprep.errors import SourceError
+from dsprep.sample import Sample
 from dsprep.sources.pictures.captions import is_caption
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
+from tests.servers.bucket import Bucket
 from tests.sources.boxes import write
 
 Content = dict[str, str | bytes | None]
@@ -21,7 +25,7 @@ TEXTS: dict[str, str] = {f"{at:03d}.txt": f"bird {at}, größer" for at in range
 SAID = "5 of 6 images have a text beside them: it is the field text"
 
 
-def packed(source: Path, out: Path, **options: Any) -> tuple[Any, dict[str, Any]]:
+def packed(source: Path | str, out: Path, **options: Any) -> tuple[Any, dict[str, Any]]:
     report = dsprep.pack(str(source), str(out), workers=1, to="webdataset", **options)
     samples = webdataset.WebDataset(
         [str(out / shard) for shard in sorted(path.name for path in out.glob("*.tar"))],
@@ -66,6 +70,28 @@ def test_texts_beside_images(tmp_path: Path, form: str, directory: str) -> None:
         report, samples = packed(source, tmp_path / f"alone{at}", **options)
         assert report.samples == 6
         assert not any("txt" in sample for sample in samples.values())
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_names_of_texts(tmp_path: Path, form: str) -> None:
+    files: Content = {"a.1.jpg": None, "a.2.jpg": None, "b.png": None, "b.jpg": None}
+    files |= {f"{name}.caption": f"a bird, {name}" for name in ("a.1", "a.2", "b")}
+    source = in_form(tmp_path, form, files)
+    catalog, _ = read_source(make_source(str(source)).replace(takes_texts=True))
+    made = [*catalog.reader.read(catalog.rows())]
+    texts = {each.path: each.fields["text"] for each in made if isinstance(each, Sample)}
+    wanted = {"a.1.jpg": "a.1", "a.2.jpg": "a.2", "b.jpg": "b", "b.png": "b"}
+    assert texts == {path: f"a bird, {name}" for path, name in wanted.items()}
+
+
+def test_on_s3(tmp_path: Path, localstack: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+    root = write(tmp_path / "set", {**IMAGES, **TEXTS})
+    for path in root.iterdir():
+        localstack.put(f"set/{path.name}", path.read_bytes())
+    report, samples = packed(f"{localstack.url}/set", tmp_path / "out")
+    assert not report.rejects
+    assert sum("txt" in sample for sample in samples.values()) == 5
 
 
 @pytest.mark.parametrize("form", ["folder", "zip"])

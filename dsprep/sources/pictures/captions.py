@@ -1,11 +1,11 @@
-"""Texts beside images: ``a.txt`` beside ``a.jpg``, as captions for diffusion models come."""
+"""Texts beside images: ``a.txt`` or ``a.caption`` beside ``a.jpg``, as for diffusion models."""
 
 from __future__ import annotations
 
 import codecs
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,17 +17,17 @@ from dsprep.places.files import Files, list_files
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.kind import HEAD
-from dsprep.sources.readers import ArchivedCaptions, CaptionReader, PartFiles
+from dsprep.sources.readers import ArchivedCaptions, CaptionReader
 from dsprep.sources.unread import kind_by_content
 
 if TYPE_CHECKING:
     from dsprep.rows import Reader
     from dsprep.sources.source import Source
 
-_FIELD, _ENDING = "txt", ".txt"
+_FIELD, _ENDINGS = "txt", (".txt", ".caption")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 _CELLS = re.compile(r"[,;\s]+")
-_STEM, _SUFFIX = r"^((?:.*/)?[^./]+)\.[^./]+$", r"\.([^./]+)$"
+_STEM, _SUFFIX = r"^(.*[^/])\.[^./]+$", r"\.([^./]+)$"
 
 
 def with_texts(
@@ -44,13 +44,16 @@ def with_texts(
     """
     catalog, findings = found
     unread = [each.path for each in findings if each.kind in ("left-over", "harmless")]
-    texts = _beside([path for path in unread if path.endswith(_ENDING)], catalog.table["path"])
+    stems = catalog.table["path"].str.extract(_STEM)
+    by_ending = {ending: _beside(unread, ending, stems) for ending in _ENDINGS}
+    ending, texts = max(by_ending.items(), key=lambda item: len(item[1]))
     looked_at = {path: head for path, head in heads.items() if path in texts}
-    if not looked_at or 2 * len(texts) < len(catalog):
+    number = int(stems.is_in([path.removesuffix(ending) for path in texts]).sum()) if texts else 0
+    if not looked_at or 2 * number < len(catalog):
         return found
     if not all(is_caption(path, head) for path, head in looked_at.items()):
         return found
-    count = f"{len(texts):,} of {len(catalog):,} images have a text beside them"
+    count = f"{number:,} of {len(catalog):,} images have a text beside them"
     if not source.takes_texts:
         note = (
             f"{count}, such as {min(texts)}, which are not read: the output has no place for them"
@@ -60,10 +63,11 @@ def with_texts(
             for each in findings
         ]
         return catalog, [*findings, Finding("note", "", note)]
-    listed = _listed(source.root, files, run_all).filter(pl.col("path").is_in(list(texts)))
+    listed = _listed(source.root, files, ending, run_all).filter(pl.col("path").is_in(list(texts)))
     note = f"{count}: it is the field text; --from images takes the images alone"
     findings = [each for each in findings if each.path not in texts]
-    return _together(catalog, source, files, listed), [*findings, Finding("note", "", note)]
+    together = _together(catalog, source, files, listed, ending)
+    return together, [*findings, Finding("note", "", note)]
 
 
 def is_caption(path: str, head: bytes) -> bool:
@@ -77,28 +81,25 @@ def is_caption(path: str, head: bytes) -> bool:
     return "\0" not in text and 2 * numbers <= len(cells) and kind_by_content(path, head) is None
 
 
-def _beside(texts: list[str], images: pl.Series) -> frozenset[str]:
-    """Return the texts that have the name of one image; none if names have further dots.
-
-    The reader of samples that are several files takes what comes before the first dot of a name.
-    """
-    stems = images.str.extract(_STEM)
-    if not texts or stems.has_nulls() or stems.is_duplicated().any():
-        return frozenset()
-    own = pl.Series(texts).str.strip_suffix(_ENDING)
-    return frozenset((own.filter(own.is_in(stems.implode())) + _ENDING).to_list())
+def _beside(paths: Sequence[str], ending: str, stems: pl.Series) -> frozenset[str]:
+    """Return the files with an ending that have the name of an image."""
+    texts = [path.removesuffix(ending) for path in paths if path.endswith(ending)]
+    own = pl.Series(texts, dtype=pl.String)
+    return frozenset((own.filter(own.is_in(stems.implode())) + ending).to_list())
 
 
-def _listed(root: str, files: Files, run_all: RunAll) -> pl.DataFrame:
+def _listed(root: str, files: Files, ending: str, run_all: RunAll) -> pl.DataFrame:
     """Return the texts that lie there, with their sizes."""
     if files.archive is None:
-        return list_files(scan_below(root, frozenset({_FIELD}), run_all)).table
+        return list_files(scan_below(root, frozenset({ending[1:]}), run_all)).table
     others = files.below_top().others
     assert others is not None
     return others
 
 
-def _together(catalog: Catalog, source: Source, files: Files, texts: pl.DataFrame) -> Catalog:
+def _together(
+    catalog: Catalog, source: Source, files: Files, texts: pl.DataFrame, ending: str
+) -> Catalog:
     """Return the catalog of samples that are an image, and the text beside it if it has one."""
     stem = pl.col("path").str.extract(_STEM).alias("stem")
     places = [name for name in ("offset", "stored") if name in texts.columns]
@@ -112,11 +113,7 @@ def _together(catalog: Catalog, source: Source, files: Files, texts: pl.DataFram
     ).select(catalog.table.columns)
     reader: Reader
     if files.archive is None:
-        suffixes = both["path"].str.extract(_SUFFIX)
-        endings = pl.DataFrame({"field": fields, "suffix": suffixes}).unique().sort(pl.all())
-        parts = [*endings.iter_rows(), (_FIELD, _FIELD)]
-        files_of_parts = tuple(PartFiles(field, "", f".{suffix}") for field, suffix in parts)
-        reader = CaptionReader(catalog.root, files_of_parts, leave_out=tuple(source.leave_out))
+        reader = CaptionReader(catalog.root, ending, tuple(source.leave_out))
         return replace(catalog, table=table, reader=reader)
     names = [*fields.unique().sort(), _FIELD]
     starts, kinds, offsets, sizes, stored = (array("q") for _ in range(5))
