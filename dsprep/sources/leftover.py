@@ -121,7 +121,8 @@ def _with_false_names(
 def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> Found:
     """Look into files that are left over, and say what they have that the samples lack.
 
-    Texts beside images are taken in.
+    Texts beside images are taken in. If a list or a table chooses the samples, the user has said
+    what they are: other files are a note at most.
 
     Args:
         source: What was read.
@@ -130,13 +131,13 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
         run_all: A ``map`` over worker processes.
     """
     catalog, findings = found
-    findings = with_statuses(findings, source.leave_out)
+    findings = without_used(with_statuses(findings, source.leave_out), source)
     findings = _with_false_names(source.root, files, findings, source.leave_out)
     paths = _left_over(findings)
     if not paths:
         return catalog, findings
     heads = read_heads(source.root, files, paths)
-    if catalog.annotated is None:
+    if catalog.annotated is None and not source.chooses:
         from dsprep.sources.pictures.captions import with_texts  # not before polars is there
 
         catalog, findings = with_texts(source, files, (catalog, findings), heads, run_all)
@@ -145,7 +146,7 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
         heads = {path: head for path, head in heads.items() if path in still_left}
     said = _annotations_in(heads, catalog, are_given=bool(source.annotations))
     images = catalog.table["path"]
-    is_bare = lacks_labels(catalog)
+    is_bare = lacks_labels(catalog) and not source.chooses
     told, notes = _names_in(
         {path: heads[path] for path in heads if path not in said}, images, is_bare
     )
@@ -156,6 +157,10 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
         }
     else:
         notes += [_not_read(f"{path} {beside[path]}") for path in beside if path not in said]
+    if source.chooses:
+        first = {group_of(path): finding for path, finding in reversed(said.items())}
+        notes += [_not_read(f"{each.path} {each.detail}") for each in first.values() if each.detail]
+        said = {}
     said = told | said
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
 
@@ -194,9 +199,9 @@ def _names_in(
         elif is_bare:
             told[path] = Finding("left-over", path, f"{NAMES} {named}")
         else:
-            notes.append(
-                _not_read(f"{path} {NAMES} {named}", "--labels takes the labels of a table")
-            )
+            is_list = extension_in(path) == ".lst"
+            takes = "--list takes a list" if is_list else "--labels takes the labels of a table"
+            notes.append(_not_read(f"{path} {NAMES} {named}", takes))
     return told, notes
 
 

@@ -45,6 +45,7 @@ def write_csv(root: Path) -> Path:
 class TestImages(SourceTests):
     kind = ImagesKind
     in_archive = True
+    says_left_over = True
 
     def make(self, root: Path) -> Path:
         return images(root)
@@ -52,6 +53,7 @@ class TestImages(SourceTests):
 
 class TestDescribed(SourceTests):
     kind = DescribedKind
+    says_left_over = True
 
     def make(self, root: Path) -> Path:
         path = images(root)
@@ -131,6 +133,7 @@ class TestAugmentedManifest(SourceTests):
 
 class TestAnnotated(SourceTests):
     kind = AnnotatedKind
+    says_left_over = True
 
     def make(self, root: Path) -> Path:
         table = "image,xmin,ymin,xmax,ymax,class\ncat/000.jpg,1,1,4,4,cat\n"

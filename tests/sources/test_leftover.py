@@ -488,6 +488,15 @@ def test_what_an_option_names_is_used(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_is_a_note(tmp_path: Path) -> None:
+    files = IMAGES | {"labels.csv": TABLE, "x.lst": LISTED, "label_2/000.txt": KITTI}
+    root = write(tmp_path / "listed", files)
+    found = read(root, labels=str(root / "labels.csv"))
+    require_nothing_left(make_source(str(root)), found)
+    assert kinds(found[1]) == {"label_2/000.txt": "left-over", "x.lst": "left-over"}
+    assert "label_2/000.txt has annotations of KITTI and is not read" in notes(found[1])
+    assert "x.lst names the images in 4 of 4 rows looked at and is not read: --list" in (
+        notes(found[1])
+    )
     root = write(tmp_path / "bare", IMAGES | {"predictions.csv": TABLE})
     said = "predictions.csv names the images in 4 of 5 rows looked at and is not read: its name is"
     assert said in notes(read(root)[1])

@@ -51,7 +51,7 @@ class ImagesKind(SourceKind):
                 archive = open_archive(source.root)
             elif not source.chooses:
                 scans = list(scan_below(source.root, source.suffixes, run_all))
-        from dsprep.places.files import images_of, list_files
+        from dsprep.places.files import Files, images_of, list_files
         from dsprep.sources.leftover import looked_into
         from dsprep.sources.likely_masks import without_masks
         from dsprep.sources.pictures.tree import read_tree
@@ -71,6 +71,7 @@ class ImagesKind(SourceKind):
         if files is not None and source.kind is None and not source.chooses:
             files = without_masks(source.root, files)
         found = read_tree(source, files, run_all)
-        if files is None or source.kind is not None or source.chooses:
+        if source.kind is not None:
             return found
+        files = files or Files(found[0].table, [], [], heads={})  # what a list names was found
         return looked_into(source, files, found, run_all)
