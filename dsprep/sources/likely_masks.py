@@ -51,11 +51,13 @@ _PART_WORDS = frozenset(
 )
 _LAST_WORDS = frozenset(("l", "p", "color"))  # `1_L.png`, as CamVid and CelebAMask have masks
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NUMBERED_CLASS = re.compile(r"(?i)labels?[\W_]*\d+")  # `label_0` is a class
 _DIVIDED = re.compile(r"[\s_.-]+")
 _BEFORE_NUMBER = re.compile(
     rf"(?i)^(?:{'|'.join(sorted(_MASK_WORDS | FILE_WORDS, key=len, reverse=True))})(?=\d)"
 )
 _IMAGE_WORDS = FILE_WORDS | {"rgb"}
+_IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig"))  # `1_sat.jpg`, `1_mask.png`
 _LOSSLESS = (".png", ".apng", ".bmp", ".gif", ".tif", ".tiff")
 _DEPTHS = 4  # directories of a path that may be parallel to others
 _MOST_PARALLEL = 8  # directories that are parallel to one another
@@ -139,10 +141,16 @@ def _words(name: str) -> frozenset[str]:
 def _is_named(path: str) -> bool:
     """Return whether a file is called like a mask, or the nearest word among its directories is."""
     *directories, name = path.split("/")
-    words = [*_DIVIDED.split(posixpath.splitext(name)[0])]
-    if not _MASK_WORDS.isdisjoint(_words("_".join(words[1:]))) or words[-1].lower() in _LAST_WORDS:
-        return True
-    return bool(_mask_directory(directories))
+    return bool(_mask_words(name) or _mask_directory(directories))
+
+
+def _mask_words(name: str) -> str:
+    """Return the words of a file's name that say it is a mask; not the first of several words."""
+    words = _DIVIDED.split(posixpath.splitext(name)[0])
+    own = sorted(_MASK_WORDS & _words("_".join(words[1:] or words)))
+    if not own and len(words) > 1 and words[-1].lower() in _LAST_WORDS:
+        return words[-1].lower()
+    return " ".join(own)
 
 
 def _mask_directory(directories: Sequence[str]) -> str:
@@ -157,6 +165,8 @@ def _mask_directory(directories: Sequence[str]) -> str:
 
 @lru_cache(4096)
 def _is_for_masks(directory: str) -> bool:
+    if _NUMBERED_CLASS.fullmatch(directory):
+        return False
     return not _MASK_WORDS.isdisjoint(_words(directory)) or is_companion(directory)
 
 
@@ -168,11 +178,7 @@ def _is_for_images(directory: str) -> bool:
 def _convention(path: str) -> str:
     """Return what says that a file may be a mask: the words of its name, or a directory's name."""
     *directories, name = path.split("/")
-    words = _DIVIDED.split(posixpath.splitext(name)[0])[1:]
-    own = sorted(_MASK_WORDS & _words("_".join(words)))
-    if own or (words and words[-1].lower() in _LAST_WORDS):
-        return " ".join(own) or words[-1].lower()
-    return _mask_directory(directories).lower()
+    return _mask_words(name) or _mask_directory(directories).lower()
 
 
 def _nearest_images(masks: Sequence[str], paths: pl.Series) -> dict[str, str]:
@@ -216,13 +222,14 @@ def _key(path: str) -> str:
 
 def _joined(words: Iterable[str]) -> str:
     kept = (_BEFORE_NUMBER.sub("", word) for word in words if not _says_part(word))
-    return "_".join(kept)
+    key = "_".join(kept)
+    return key.lstrip("0") or "0" if key.isdigit() else key
 
 
 @lru_cache(4096)
 def _says_part(word: str) -> bool:
     """Return whether a word tells only which part of a sample a file is."""
-    if word.lower() in _MASK_WORDS | _IMAGE_WORDS or word == "leftImg8bit":
+    if word.lower() in _MASK_WORDS | _IMAGE_WORDS | _IMAGE_ENDINGS:
         return True
     return not any(map(str.isdigit, word)) and not _MASK_WORDS.isdisjoint(_words(word))
 
