@@ -99,23 +99,27 @@ def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
 
 def _with_false_names(
     root: str, files: Files, findings: list[Finding], leave_out: Sequence[str]
-) -> list[Finding]:
+) -> tuple[list[Finding], dict[str, bytes]]:
     """Return as left over the files of harmless names that begin like something else.
 
-    A few of each directory and extension are looked into, and tell what all of these are.
+    A few of each directory and extension are looked into, and tell what all of these are. The heads
+    of those that are left over are returned as well.
     """
     doubtful = [each.path for each in findings if each.kind == "harmless"]
     doubtful = [path for path in doubtful if needs_a_look(path)]
     if not doubtful:
-        return findings
+        return findings, {}
     heads = read_heads(root, files, doubtful)
     false = {group_of(path) for path, head in heads.items() if not is_what_it_says(path, head)}
-    return [
-        each._replace(kind="left-out" if is_left_out(each.path, leave_out) else "left-over")
-        if each.kind == "harmless" and needs_a_look(each.path) and group_of(each.path) in false
+    left = {path for path in doubtful if group_of(path) in false}
+    out = {path for path in left if is_left_out(path, leave_out)}
+    findings = [
+        Finding("left-out" if each.path in out else "left-over", each.path)
+        if each.kind == "harmless" and each.path in left
         else each
         for each in findings
     ]
+    return findings, {path: heads[path] for path in heads if path in left - out}
 
 
 def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> Found:
@@ -132,11 +136,12 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
     """
     catalog, findings = found
     findings = without_used(with_statuses(findings, source.leave_out), source)
-    findings = _with_false_names(source.root, files, findings, source.leave_out)
+    heads = read_heads(source.root, files, _left_over(findings))
+    findings, more = _with_false_names(source.root, files, findings, source.leave_out)
+    heads |= more
     paths = _left_over(findings)
     if not paths:
         return catalog, findings
-    heads = read_heads(source.root, files, paths)
     if catalog.annotated is None and not source.chooses:
         from dsprep.sources.pictures.captions import with_texts  # not before polars is there
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import dsprep
+from dsprep.sources.annotation_kind import LOOKED_AT, DirectoryAbove
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from dsprep.storage.s3.client import Connection
@@ -120,6 +121,14 @@ def test_local(tmp_path: Path, counted: Counter[str]) -> None:
         read_source(make_source(str(path), **options))
         taken[name] = Budget(counted["listings"], counted["opens"], counted["requests"])
     assert_within(taken, BEFORE)
+
+
+def test_above_the_images_a_thousand_names_are_looked_at(tmp_path: Path) -> None:
+    for number in range(LOOKED_AT + 10):
+        (tmp_path / f"{number}.txt").touch()
+    above = DirectoryAbove(str(tmp_path.parent), tmp_path.name)
+    assert len(above.inside(tmp_path.name)) == LOOKED_AT
+    assert len(DirectoryAbove(str(tmp_path), "images").entries) == LOOKED_AT
 
 
 BEFORE_ON_S3 = {

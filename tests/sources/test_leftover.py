@@ -523,9 +523,11 @@ def test_a_single_file_beside_many_is_looked_into(tmp_path: Path) -> None:
     many: Content = {f"{kind}/{at}.txt": "a cat\n" for kind in range(HEADS // 2) for at in range(3)}
     images: Content = {path.replace(".txt", ".jpg"): None for path in many}
     boxes = coco(["0/0.jpg"], [box(1, 1)])
-    root = write(tmp_path / "set", images | many | {"all_of_them.json": boxes})
-    with pytest.raises(SourceError, match="all_of_them.json: has annotations of COCO"):
-        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+    takeout: Content = {f"{path}.json": '{"title": "x"}' for path in images}
+    for name, others in (("texts", many), ("takeout", takeout)):
+        root = write(tmp_path / name, images | others | {"all_of_them.json": boxes})
+        with pytest.raises(SourceError, match="all_of_them.json: has annotations of COCO"):
+            dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
 
 
 def test_a_pattern_that_leaves_nothing_out_is_named(tmp_path: Path) -> None:
