@@ -53,6 +53,9 @@ _GUESSED = re.compile(
 
 _STATUSES = frozenset({"left-over", "left-out", "harmless", "not-an-image", "no-part"})
 _BESIDE = frozenset({".txt", ".json", ".xml", ".csv", ".mat", ".caption", ".tags", ".yaml", ".yml"})
+_ARRAYS = frozenset(
+    {".npy", ".npz", ".pt", ".pkl", ".bin"}
+)  # features and masks, as a note at most
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
@@ -155,13 +158,11 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
     told, notes = _names_in(
         {path: heads[path] for path in heads if path not in said}, images, is_bare
     )
-    beside = _beside(paths, images)
-    if is_bare:
-        told |= {
-            path: Finding("left-over", path, beside[path]) for path in beside if path not in told
-        }
-    else:
-        notes += [_not_read(f"{path} {beside[path]}") for path in beside if path not in said]
+    for path, detail in _beside(paths, images).items():
+        if is_bare and extension_in(path) in _BESIDE:
+            told.setdefault(path, Finding("left-over", path, detail))
+        elif path not in said:
+            notes.append(_not_read(f"{path} {detail}"))
     if source.chooses:
         first = {group_of(path): finding for path, finding in reversed(said.items())}
         notes += [_not_read(f"{each.path} {each.detail}") for each in first.values() if each.detail]
@@ -280,7 +281,7 @@ def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
     some = images.gather_every(max(1, len(images) // SOME)).head(SOME)
     stems = [_stem_of(path) for path in some]
     found = {}
-    for extension in sorted(_BESIDE.intersection(map(extension_in, paths))):
+    for extension in sorted((_BESIDE | _ARRAYS).intersection(map(extension_in, paths))):
         own = [path for path in paths if extension_in(path) == extension]
         own = [path for path in own if not _GUESSED.search(path)]
         known = {stem: path for path in reversed(own) for stem in _stems_of(path)}

@@ -504,6 +504,12 @@ def test_what_is_not_read_is_a_note(tmp_path: Path) -> None:
     root = write(tmp_path / "bare", IMAGES | {"predictions.csv": TABLE})
     said = "predictions.csv names the images in 4 of 5 rows looked at and is not read: its name is"
     assert said in notes(read(root)[1])
+    arrays: Content = {path.replace(".jpg", ".npy"): b"\x93NUMPY" for path in IMAGES}
+    found = read(write(tmp_path / "arrays", IMAGES | arrays))
+    require_nothing_left(make_source(str(tmp_path / "arrays")), found)
+    assert "000.npy has the same name as an image (4 of 4 images looked at have such a file)" in (
+        notes(found[1])
+    )
     texts: Content = {path.replace(".jpg", "_atr.txt"): "1 2\n" for path in CLASSES}
     found = read(write(tmp_path / "classes", CLASSES | texts))
     require_nothing_left(make_source(str(tmp_path / "classes")), found)
