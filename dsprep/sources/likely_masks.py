@@ -41,7 +41,7 @@ _MASK_WORDS = frozenset(
         *("annot", "annots", "annotation", "annotations", "trimap", "trimaps", "scribble"),
         *("scribbles", "seg", "segs", "segmentation", "segmentations", "segmentationclass"),
         *("segmentationobject", "segment", "segments", "gt", "gts", "truth", "truths"),
-        *("groundtruth", "groundtruths", "gtfine", "gtcoarse", "matte", "mattes", "alpha"),
+        *("groundtruth", "groundtruths", "gtfine", "gtcoarse"),
     )
 )
 # Directories for a part of each sample, whatever their images show.
@@ -65,6 +65,7 @@ _RANK_OF_MASKS, _NO_PART = 2, 3
 _SAMPLED = 1000  # paths that show whether directories are parallel
 _LOOKED_UP = 50  # names in one directory that are looked for in another
 MOST_DECODED = 8  # images
+_MOST_FOR_ONE = 10  # images, of which one mask shows what its name means
 _CONVENTIONS = 4  # ways of naming masks that are looked at
 _MOST_PIXELS = 4_000_000
 _FEW, _FEW_COLORS = 64, 256  # values of a mask: of gray, of colors in a directory of masks
@@ -113,6 +114,8 @@ def _masks(paths: pl.Series, pictures: _Pictures) -> dict[str, str]:
     masks: dict[str, str] = {}
     for own in sorted(by_name.values(), key=len, reverse=True)[:_CONVENTIONS]:
         pairs = [(path, images[path]) for path in own if path in images]
+        if len(pairs) < 2 and len(pairs) < len(paths) // _MOST_FOR_ONE:
+            continue  # one picture among many tells nothing
         if _are_masks(pairs, pictures):
             first = {posixpath.dirname(path): pair for pair in reversed(pairs) for path in pair[:1]}
             own = [path for path in own if posixpath.dirname(path) in first]
@@ -128,7 +131,7 @@ def _may_be(paths: pl.Series) -> pl.Series:
     """Return which paths may have a word for masks: fast, as few sets have any."""
     return paths.str.contains(
         "(?i)mask|label|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth"
-        r"|matte|alpha|_l\.|_p\.|_color\."
+        r"|_l\.|_p\.|_color\."
     )
 
 

@@ -389,6 +389,8 @@ SAMPLES: dict[str, Content] = {
     "photographs as PNG": layout("cat/*.png", kind="PNG") | layout("dog/*.png", kind="PNG"),
     "photographs of masks": layout("images/*.jpg") | layout("masks/x*.jpg"),
     "with and without a mask": layout("with_mask/*.jpg", "without_mask/*.jpg"),
+    "one of many": {f"{number}.jpg": photo("JPEG", number) for number in range(20)}
+    | {"3_mask.png": png("L", 3)},
     "sides": layout("train/a/*.jpg", "val/a/*.png") | layout("train/b/*.jpg", "val/b/*.png"),
     "other sizes": layout("photos_of/*.jpg") | layout("drawn/x*.jpg", "drawn/*.png"),
 }
