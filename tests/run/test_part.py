@@ -719,7 +719,6 @@ class TestOnS3:
         on_ceph("other")("pack", twelve, tmp_path / "alone", *options[3:], "--seed", 5)
         assert ceph.contents("wds/") == files(tmp_path / "alone")
 
-    @pytest.mark.parametrize("late", ["before", "after"])
     def test_a_part_that_comes_late_harms_nothing(
         self,
         on_ceph: Callable[[str], Machine],
@@ -728,24 +727,22 @@ class TestOnS3:
         twelve: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
-        late: str,
     ) -> None:
+        """Its shards are written twice, and its receipt comes when the data set is complete."""
         machine, other = on_ceph("one"), on_ceph("other")
         options = ("pack", twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS)
         carry_out = Run.carry_out
 
         def stopped(*args: Any) -> Written:
-            if late == "after":
-                carry_out(*args)
+            carry_out(*args)
             own = "wds/.dsprep/leases/part-1.json"  # as if it were dead for long
             ceph.s3.delete_object(Bucket=ceph.name, Key=own)
             for number in range(3):
                 words = [command, *options, "--part", f"{number}/3"]
                 env = {**os.environ, **ceph.env, **other.env}
                 subprocess.run([*map(str, words)], check=True, env=env)
-            if late == "after":
-                ceph.put("wds/.dsprep/receipts/train-000001.tar.json", b"{}")  # its last word
-            return carry_out(*args) if late == "before" else Written()
+            ceph.put("wds/.dsprep/receipts/train-000001.tar.json", b"{}")  # its last word
+            return Written()
 
         monkeypatch.setattr("dsprep.run.run.Run.carry_out", stopped)
         done = machine(*options, "--part", "1/3")

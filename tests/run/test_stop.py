@@ -178,7 +178,7 @@ class TestAWorkerThatDies:
 
 class TestTwoRuns:
     def test_the_second_is_refused_at_once(
-        self, run_cli: RunCli, start_cli: StartCli, many: Path, tmp_path: Path
+        self, run_here: RunCli, start_cli: StartCli, many: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
         options = ("--format", "webdataset", "--samples-per-shard", "10")
@@ -187,14 +187,14 @@ class TestTwoRuns:
         first.process.send_signal(signal.SIGSTOP)
         try:
             for others in ((), ("--overwrite",), ("--seed", "1"), ("--seed", "1", "--overwrite")):
-                refused = run_cli("pack", many, dest, *options, *others, timeout=SOON)
+                refused = run_here("pack", many, dest, *options, *others)
                 assert refused.code == 5
                 assert str(dest) in refused.err
                 assert "another dsprep run" in refused.err
         finally:
             first.process.send_signal(signal.SIGCONT)
         assert first.end().code == 0
-        assert run_cli("verify", dest, "--against", many).code == 0
+        assert run_here("verify", dest, "--against", many).code == 0
 
     def test_of_several_that_start_together_one_wins(
         self, start_cli: StartCli, many: Path, tmp_path: Path
