@@ -328,7 +328,8 @@ def test_workers_load_nothing_slow(tmp_path_factory: pytest.TempPathFactory) -> 
         and not found.typing
     ]
     assert not eager
-    assert {"run.shard", "pipeline", "sources.tables.csv_rows", "formats.recordio"} <= in_worker
+    wanted = {"run.shard", "pipeline", "sources.tables.csv_rows", "formats.recordio"}
+    assert not wanted - in_worker, sorted(in_worker)
     assert loaded_by(f"import {', '.join(f'dsprep.{name}' for name in in_worker)}") == set()
 
 
