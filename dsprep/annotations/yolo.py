@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Pose: TypeAlias = tuple[int, int]  # how many keypoints, and the numbers of each: 2, or 3 with v
 
 NAME_LISTS = ("classes.txt", "obj.names", "_darknet.labels")  # Darknet's, a class name a line
+OBJ_DATA = "obj.data"  # Darknet's, with the lists of the images of each side
 _LOW, _HIGH = -0.01, 1.01  # shares that ultralytics accepts
 _BOX = 5  # numbers in a row of a box: class, x, y, width, height
 _QUAD = 9  # numbers in a row of a rotated box: class and four corners
@@ -129,11 +130,7 @@ class DataYaml(NamedTuple):
 def parse_data_yaml(text: str) -> DataYaml:
     """Read ``data.yaml``: the few keys of it that tell of images and classes."""
     values = _top_level(text)
-    sides = {
-        name: [value] if isinstance(value, str) else list(value)
-        for name, other in zip(SIDES, ("train", "valid", "test"), strict=True)
-        if (value := values.get(name) or values.get(other)) and not isinstance(value, Mapping)
-    }
+    sides = _sides_in(values)
     path = values.get("path") or ""
     if not isinstance(path, str):
         raise ValueError("path is no text")
@@ -142,6 +139,21 @@ def parse_data_yaml(text: str) -> DataYaml:
     if not isinstance(task, str):
         raise ValueError("task is no text")
     return DataYaml(path, sides, names, _pose(values.get("kpt_shape")), count, task)
+
+
+def _sides_in(values: Mapping[str, Value]) -> dict[str, list[str]]:
+    return {
+        name: [value] if isinstance(value, str) else list(value)
+        for name, other in zip(SIDES, ("train", "valid", "test"), strict=True)
+        if (value := values.get(name) or values.get(other)) and not isinstance(value, Mapping)
+    }
+
+
+def parse_obj_data(text: str) -> DataYaml:
+    """Read Darknet's ``obj.data``: lines such as ``train = data/train.txt``."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    values = {name.strip(): value.strip() for name, _, value in pairs if value.strip()}
+    return DataYaml("", _sides_in(values), None, None)
 
 
 def _names(found: Value | None, count: Value | None) -> tuple[tuple[str, ...] | None, int | None]:

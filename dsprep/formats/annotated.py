@@ -49,7 +49,7 @@ class AnnotatedFolder(Folder):
 
     divides: ClassVar[bool] = True
     holds_texts: ClassVar[bool] = False
-    masks: ClassVar[bool] = False  # whether it has a place for masks
+    holds_masks: ClassVar[bool] = False
     image_id: ClassVar[str] = ""  # the field that its images are numbered by, if samples have it
     side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it
 
@@ -71,7 +71,7 @@ class AnnotatedFolder(Folder):
 
     def _mask_of(self, schema: Schema) -> Field | None:
         masks = (each for each in schema.fields if each.type == "mask")
-        return next(masks, None) if self.masks else None
+        return next(masks, None) if self.holds_masks else None
 
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         listed, parts = super().lay_out(sample)
@@ -363,7 +363,7 @@ class Voc(AnnotatedFolder):
 
     name: ClassVar[str] = "voc"
     object_parts: ClassVar[frozenset[str]] = frozenset({"difficult", "truncated"})
-    masks: ClassVar[bool] = True
+    holds_masks: ClassVar[bool] = True
 
     def paths(self, side: str, below: str) -> tuple[str, ...]:
         name = below.replace("/", "_")

@@ -123,6 +123,7 @@ class Format(ABC):
     least: ClassVar[int] = 1  # bytes of a sample, at least: more where each has a frame
     holds_pixels: ClassVar[bool] = False  # whether images may be bare pixels
     holds_texts: ClassVar[bool] = True  # whether it has a place for text fields
+    holds_masks: ClassVar[bool] = True  # whether it has a place for the mask of an image
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     # what must differ between samples: `key`, because readers merge samples with equal keys; or

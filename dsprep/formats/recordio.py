@@ -57,6 +57,7 @@ class RecordIO(Format):
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
     holds_texts: ClassVar[bool] = False
+    holds_masks: ClassVar[bool] = False
     least: ClassVar[int] = 8  # magic number and length
     meanings: ClassVar[Mapping[str, Meaning]] = {
         "image": Meaning("image", "image", IMAGE),

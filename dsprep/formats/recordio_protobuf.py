@@ -77,6 +77,7 @@ class RecordIOProtobuf(Format):
     limits: ClassVar[Limits] = Limits(classes=LARGEST_CLASS, label_bits=32)
     holds_pixels: ClassVar[bool] = True
     holds_texts: ClassVar[bool] = False
+    holds_masks: ClassVar[bool] = False
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))

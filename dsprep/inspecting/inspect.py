@@ -114,7 +114,7 @@ def _look_at(
 ) -> LookedAt:
     """Measure samples of a data set."""
     values = options.values_of(SourceOptions, ClassOptions)
-    source = Source(place, choice=choice_of(options), takes_texts=True, **values)
+    source = Source(place, choice=choice_of(options), takes_texts=True, takes_masks=True, **values)
     catalog, findings = read_source(source, pool.map)
     stopping = () if options.key is not None else what_stops(source, (catalog, findings))
     findings = [

@@ -114,11 +114,17 @@ class Files(NamedTuple):
     def listed(
         self, below: str, extension: str, run_all: RunAll
     ) -> Sequence[tuple[str, int | bytes]]:
-        """Return the files with an extension, each with its size or, in an archive, its content."""
+        """Return the files with an extension, each with its size or, in an archive, its content.
+
+        An empty extension means files that have none.
+        """
         if self.texts is not None:
-            ending = f".{extension}"
-            return sorted(each for each in self.texts.items() if each[0].lower().endswith(ending))
-        found = list_files(scan_below(below, frozenset({extension}), run_all)).table.sort("path")
+            ending = extension_in(f"x.{extension}")
+            return sorted(each for each in self.texts.items() if extension_in(each[0]) == ending)
+        extensions = frozenset({extension}) if extension else None
+        found = list_files(scan_below(below, extensions, run_all)).table.sort("path")
+        if not extension:
+            found = found.filter(~pl.col("path").str.contains(r"\.[^./]*$"))
         return list(found.select("path", "size").iter_rows())
 
     def text(self, root: str, path: str, limit: int = LARGEST_TABLE) -> str | None:

@@ -221,6 +221,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
             or options.filter_table is not None,
             features=features,
             takes_texts=layout.holds_texts,
+            takes_masks=layout.holds_masks,
         ),
         destination,
         layout,
@@ -597,6 +598,7 @@ def _job_of_append(
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         needs_names=made.layout.class_names_in == "header",
         takes_texts=made.layout.written.has_texts,
+        takes_masks=made.layout.written.has_masks,
     )
     keep_fields = made.keep_fields.union(options.keep_fields)
     return Job(

@@ -379,6 +379,11 @@ class Schema:
         return any(each.type == "text" for each in self.others)
 
     @property
+    def has_masks(self) -> bool:
+        """Whether a field is the mask of an image."""
+        return any(each.type == "mask" for each in self.fields)
+
+    @property
     def others(self) -> Iterator[Field]:
         return (each for each in self.fields if each.name not in (self.image, self.label))
 

@@ -11,14 +11,15 @@ import codecs
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.declared import Options
 from dsprep.errors import SourceError
-from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.places.names import is_left_out
+from dsprep.sources.heads import Groups, groups_of, is_harmless, read_heads
 from dsprep.sources.kind import Claim, Sure
 from dsprep.sources.unread import refuse_unread
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of this protocol; a kind of another version is left out."""
 
+_STEM = r"([^/]+?)(?:\.[^./]*)?$"  # of an image
 LOOKED_AT = 1000  # names in a directory
-_HEAD = 4096  # bytes of a file that show what it is
-_MOST_LOOKED_AT = 1 << 26  # bytes of a file in an archive, which is read whole
+_HEAD = 4096  # bytes of a file that the user names, which show what it is
 
 
 class NamedPath:
@@ -89,14 +90,28 @@ class AnnotatedPlace:
             of the files that `AnnotationKind.texts` matches.
         named: The paths that the user gives to ``--annotations``; none if annotations are
             recognized.
+        leave_out: Patterns of files that the user does not want (``--leave-out``).
     """
 
-    def __init__(self, root: str, files: Files, named: Sequence[NamedPath] = ()) -> None:
-        self.root, self.files, self.named = root, files, named
+    def __init__(
+        self,
+        root: str,
+        files: Files,
+        named: Sequence[NamedPath] = (),
+        leave_out: Sequence[str] = (),
+    ) -> None:
+        self.root, self.files, self.named, self.leave_out = root, files, named, leave_out
 
     @cached_property
     def others(self) -> Sequence[str]:
-        """The files that are not images, by their paths below the root, sorted."""
+        """The files that are not images or left out, by their paths below the root, sorted."""
+        found = self._all_others
+        if self.leave_out:
+            return [path for path in found if not is_left_out(path, self.leave_out)]
+        return found
+
+    @property
+    def _all_others(self) -> Sequence[str]:
         found = [each for each in self.files.findings if each.kind == "not-an-image"]
         if self.files.others is None:
             return sorted({each.path for each in found})
@@ -122,26 +137,43 @@ class AnnotatedPlace:
         """Return the first file with one of these extensions that matches; empty if none does."""
         return min(filter(pattern.search, self.with_extension(*extensions)), default="")
 
-    def beside_an_image(self, extension: str) -> str:
-        """Return the first file with an extension and the name of an image; empty if none is."""
-        own = list(islice(self.with_extension(extension), LOOKED_AT))
-        endings = [*IMAGE_EXTENSIONS, *map(str.upper, IMAGE_EXTENSIONS)]
-        images = {
-            f"{path.removesuffix(extension)}{ending}": path for path in own for ending in endings
+    def named_as_images(self, paths: Iterable[str]) -> list[str]:
+        """Return those of some files that have the name of an image, in any directory."""
+        stems = {path: os.path.splitext(os.path.basename(path))[0] for path in paths}
+        images = self.files.table["path"].str.extract(_STEM) if stems else self.files.table["path"]
+        found = {*images.filter(images.is_in(list(stems.values())))}
+        return sorted(path for path, stem in stems.items() if stem in found)
+
+    @cached_property
+    def _groups(self) -> Groups:
+        groups = groups_of(self.others)
+        # Files that nobody would miss, such as a README, do not use up the heads that are read.
+        return {
+            group: own if len(own) > LOOKED_AT else kept
+            for group, own in groups.items()
+            if (kept := [path for path in own if not is_harmless(path)])
         }
-        names = self.files.table["path"]
-        first = min(names.filter(names.is_in(list(images))).to_list(), default="") if own else ""
-        return images[first] if first else ""
+
+    def heads(self, names: re.Pattern[str]) -> Mapping[str, bytes]:
+        """Read how some of the files with such names begin: a few of each directory.
+
+        They are sorted. Files that nobody would miss, such as a README, are none of them.
+        """
+        if not any(names.search(own[0]) for own in self._groups.values()):
+            return {}
+        read = read_heads(self.root, self.files, self._groups, names)
+        found = sorted(path for path in read if names.search(path) and not is_harmless(path))
+        return {path: read[path] for path in found}
 
     def head(self, path: str) -> bytes:
         """Read the beginning of a file below the root; of a large one in an archive, nothing."""
-        if self.files.archive is None:
-            with open_file(os.path.join(self.root, path)) as file:
-                return file.pread(_HEAD, 0)
-        assert self.files.others is not None
-        found = self.files.others.filter(self.files.others["path"] == path)
-        is_small = found["size"].sum() <= _MOST_LOOKED_AT and not found.is_empty()
-        return self.files.contents([path])[path][:_HEAD] if is_small else b""
+        return read_heads(self.root, self.files, {("", ""): [path]}).get(path, b"")
+
+    def heads_of(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        """Read how each of these files begins: those that a kind has claimed, and some more."""
+        limit = len(paths) + len(self.files.heads or ())
+        each = {(path, ""): [path] for path in paths}
+        return read_heads(self.root, self.files, each, limit=limit)
 
 
 class DirectoryAbove:
@@ -217,6 +249,13 @@ class AnnotationKind(ABC):
         """
         return {}
 
+    def is_own(self, path: str, head: bytes) -> bool:
+        """Return whether a file begins as its files do, whatever its directory.
+
+        Those that no kind takes are named by this kind in the refusal of a command.
+        """
+        return False
+
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         """Return the claim on the files beside images; None if none is its own.
 
@@ -232,6 +271,10 @@ class AnnotationKind(ABC):
         that images do not become classes of their directories although something is drawn on them.
         """
         return ""
+
+    def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
+        """Return the files that `scan` reads, if the images lie in an archive."""
+        return [] if self.texts is None else list(filter(self.texts.search, place.others))
 
     def found_above(self, above: DirectoryAbove) -> str:
         """Return the path of its annotations in a directory above images; empty if none are there.

@@ -1,11 +1,16 @@
-"""The kinds of annotations by name. Other packages add kinds by entry points."""
+"""The kinds of annotations by name, and which of them a file is.
+
+Other packages add kinds by entry points.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 from dsprep.sources.annotation_kind import VERSION, AnnotationKind
 from dsprep.sources.kinds import KnownKinds, kinds_at, with_others
+from dsprep.sources.unread import unread_kind
 
 # A new kind is a module and a line here, in any order: --annotations tells what they take in this.
 KINDS = {
@@ -33,3 +38,19 @@ def all_annotation_kinds() -> KnownKinds[AnnotationKind]:
     """Load the kinds of dsprep, and those of other packages that fit this version."""
     own = own_annotation_kinds()
     return with_others(own, GROUP, VERSION, "annotations", "--annotation-format")
+
+
+class Recognized(NamedTuple):
+    """A kind of annotations that a file begins like."""
+
+    name: str  # what messages call it
+    advice: str = ""  # what to do, if nothing reads it
+
+
+def kind_by_content(path: str, head: bytes) -> Recognized | None:
+    """Return the kind of annotations that a file begins like; None if it is like none."""
+    if unread := unread_kind(path, head):
+        return Recognized(unread.name, unread.advice)
+    kinds = (kind() for kind in all_annotation_kinds().kinds)
+    own = (kind.words for kind in kinds if kind.is_own(path, head))
+    return next(map(Recognized, own), None)

@@ -105,8 +105,23 @@ def is_what_it_says(path: str, head: bytes) -> bool:
 # By content
 
 
+def group_of(path: str) -> tuple[str, str]:
+    """Return the directory and the extension of a file."""
+    return path.rpartition("/")[0], extension_in(path)
+
+
+def groups_of(paths: Iterable[str]) -> Groups:
+    """Return the files worth a look by directory and extension, the largest groups first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        extension = extension_in(path)
+        if extension in NAMING or MAY_BE.search(path):
+            groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
+    return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
 def read_heads(
-    root: str, files: Files, paths: Sequence[str], only: re.Pattern[str] | None = None
+    root: str, files: Files, groups: Groups, only: re.Pattern[str] | None = None, limit: int = HEADS
 ) -> dict[str, bytes]:
     """Read how the files worth a look begin; those that cannot be read are left out.
 
@@ -115,34 +130,21 @@ def read_heads(
     Args:
         root: What the paths are below.
         files: All files there, as they were listed.
-        paths: Those that may be looked into.
+        groups: Those that may be looked into.
         only: Names of the files to read now; the others stay to be read later.
+        limit: How many heads may be read of all files there, in all.
     """
     if files.archive is not None:  # each look into a compressed one may unpack all of it
         only = None
-    groups = _groups(paths)
-    chosen = islice(_chosen(groups, _known(root, files)), HEADS)
-    heads = _heads(root, files, [path for path in chosen if only is None or only.search(path)])
+    some = islice(_chosen(groups, _known(root, files)), limit)
+    chosen = [path for path in some if only is None or only.search(path)]
+    heads = _heads(root, files, chosen, limit)
     # An empty file tells nothing: it may be that of an image without objects.
     telling = {group_of(path) for path, head in heads.items() if head.strip()}
     silent = [group for group in dict.fromkeys(map(group_of, heads)) if group not in telling]
-    further = (groups[group][:: len(groups[group]) // _FURTHER + 1] for group in silent)
-    return heads | _heads(root, files, list(chain.from_iterable(further)))
-
-
-def group_of(path: str) -> tuple[str, str]:
-    """Return the directory and the extension of a file."""
-    return path.rpartition("/")[0], extension_in(path)
-
-
-def _groups(paths: Iterable[str]) -> Groups:
-    """Return the files worth a look by directory and extension, the largest groups first."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for path in paths:
-        extension = extension_in(path)
-        if extension in NAMING or MAY_BE.search(path):
-            groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
-    return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+    own = (groups[group] for group in silent if group in groups)
+    further = (paths[:: len(paths) // _FURTHER + 1] for paths in own)
+    return heads | _heads(root, files, list(chain.from_iterable(further)), limit)
 
 
 def _chosen(groups: Groups, known: Collection[str]) -> Iterator[str]:
@@ -175,26 +177,26 @@ def _known(root: str, files: Files) -> list[str]:
     return files.others.filter(offsets.is_in(list(known)))["path"].to_list()
 
 
-def _heads(root: str, files: Files, paths: Sequence[str]) -> dict[str, bytes]:
+def _heads(root: str, files: Files, paths: Sequence[str], limit: int) -> dict[str, bytes]:
     """Return how files begin, as far as heads may be read."""
     known = {} if files.heads is None else files.heads
     read = _of_archive if files.archive is not None else _of_directory
-    return read(root, files, list(dict.fromkeys(paths)), known)
+    return read(root, files, list(dict.fromkeys(paths)), known, limit)
 
 
 def _of_directory(
-    root: str, files: Files, paths: Sequence[str], known: dict[str, bytes]
+    root: str, files: Files, paths: Sequence[str], known: dict[str, bytes], limit: int
 ) -> dict[str, bytes]:
     there = {path: f"{root.rstrip('/')}/{path}" for path in paths}
     new = [full for full in there.values() if full not in known]
-    new = new[: max(0, HEADS - len(known))]
+    new = new[: max(0, limit - len(known))]
     read = zip(new, results(root, _head, new), strict=True)
     known |= {full: head for full, head in read if head is not None}
     return {path: known[full] for path, full in there.items() if full in known}
 
 
 def _of_archive(
-    root: str, files: Files, paths: Sequence[str], known: dict[str, bytes]
+    root: str, files: Files, paths: Sequence[str], known: dict[str, bytes], limit: int
 ) -> dict[str, bytes]:
     assert files.archive is not None
     assert files.others is not None
@@ -206,7 +208,7 @@ def _of_archive(
     found = {path: places.get(top + path) or places.get(path) for path in paths}
     wanted = sorted(place for place in found.values() if place is not None)
     new = [tuple(place) for place in wanted if str(place[0]) not in known]
-    new = new[: max(0, HEADS - len(known))]
+    new = new[: max(0, limit - len(known))]
     contents = zip(new, files.archive.reader.members(new), strict=True)
     known |= {str(at): data[:HEAD] for (at, *_), data in contents if isinstance(data, bytes)}
     own = ((path, known.get(str(place[0]))) for path, place in found.items() if place is not None)

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
+from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import (
     NAMING,
     group_of,
+    groups_of,
     is_harmless,
     is_what_it_says,
     needs_a_look,
     read_heads,
 )
 from dsprep.sources.kind import HEAD
-from dsprep.sources.unread import kind_by_content, text_of
+from dsprep.sources.unread import text_of
 from dsprep.storage.files import full_path
 from dsprep.units import extension_in
 
@@ -112,7 +114,7 @@ def _with_false_names(
     doubtful = [path for path in doubtful if needs_a_look(path)]
     if not doubtful:
         return findings, {}
-    heads = read_heads(root, files, doubtful)
+    heads = read_heads(root, files, groups_of(doubtful))
     false = {group_of(path) for path, head in heads.items() if not is_what_it_says(path, head)}
     left = {path for path in doubtful if group_of(path) in false}
     out = {path for path in left if is_left_out(path, leave_out)}
@@ -139,7 +141,7 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
     """
     catalog, findings = found
     findings = without_used(with_statuses(findings, source.leave_out), source)
-    heads = read_heads(source.root, files, _left_over(findings))
+    heads = read_heads(source.root, files, groups_of(_left_over(findings)))
     findings, more = _with_false_names(source.root, files, findings, source.leave_out)
     heads |= more
     paths = _left_over(findings)

@@ -38,6 +38,7 @@ class Source(SourceOptions, ClassOptions):
     # the time after which versions do not count, if there is one; None for all
     versions: tuple[str, ...] | None = None
     takes_texts: bool = False  # whether a text beside each image becomes a field of it
+    takes_masks: bool = False  # whether the masks of a data set become a field of its images
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property

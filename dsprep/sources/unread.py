@@ -1,8 +1,7 @@
 """Recognize annotations that nothing reads, by the head of a file beside the images.
 
 To name another kind, add a line to `UNREAD`: such a file then stops a command with exit code 4
-(`dsprep.sources.advice`). Kinds that dsprep reads have a line without advice if their own claim
-goes by names and does not look at content.
+(`dsprep.sources.advice`). Kinds that dsprep reads know their own files: `AnnotationKind.is_own`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _VIA = "export them from VIA by Export Annotations (COCO format)"
 CVAT_ADVICE = "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"
 _CVAT = re.compile(r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b")
+_CAPTIONS = "write each caption into a text of its image's name, such as a.txt for a.jpg"
 _ROWS = 5  # lines that have to look alike
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 
@@ -30,7 +30,7 @@ class Unread(NamedTuple):
         names: A regular expression that paths end in.
         words: What the head of a file has to hold, each.
         rows: What each of the first lines has to be; of several, the first ones differ.
-        advice: What to do; empty for a kind that ``--annotations`` reads.
+        advice: What to do.
     """
 
     name: str
@@ -87,13 +87,10 @@ UNREAD = (
     Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
     Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
     Unread("COCO's panoptic masks", _JSON, ('"segments_info"',)),
-    Unread("COCO", _JSON,
-           (r'^\s*\{', '"(?:images|annotations|categories)"\\s*:\\s*\\[\\s*\\{',
-            '"(?:bbox|file_name|supercategory|image_id)"'), (), ""),
-    Unread("Label Studio", _JSON,
-           (r'^\s*\[\s*\{', '"original_width"|"annotations"', '"data"'), (), ""),
-    Unread("Pascal VOC", _XML, ("<annotation", "<object>", "<bndbox>"), (), ""),
-    Unread("YOLO", _TXT, (), (_YOLO,), ""),
+    Unread("COCO's captions", _JSON,
+           (r'^\s*\{', '"images"\\s*:', '"annotations"\\s*:\\s*\\[', '"caption"\\s*:'),
+           (), _CAPTIONS),
+    Unread("COCO's captions", r"(?:^|/)captions[^/]*\.json$", ('"images"\\s*:',), (), _CAPTIONS),
 )  # fmt: skip
 """The kinds that content shows, the more special ones first."""
 
@@ -101,8 +98,8 @@ MAY_BE = re.compile("|".join(sorted({each.names for each in UNREAD})), re.IGNORE
 """The names of files that are worth a look."""
 
 
-def kind_by_content(path: str, head: bytes) -> Unread | None:
-    """Return the kind of annotations that a file begins like; None if it is like none."""
+def unread_kind(path: str, head: bytes) -> Unread | None:
+    """Return the kind of the table that a file begins like; None if it is like none."""
     text = text_of(head)
     lines = [line.strip() for line in text.split("\n")]
     rows = [line for line in (lines if len(lines) < 2 else lines[:-1]) if line][:_ROWS]

@@ -199,9 +199,14 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         label_type="text" if is_text else choice.label_type,
     )
     takes_texts = understood.schema is not None and understood.schema.has_texts
+    takes_masks = understood.schema is not None and understood.schema.has_masks
     versions = shards.made.versions
     return against.replace(
-        choice=choice, needs_names=True, versions=versions, takes_texts=takes_texts
+        choice=choice,
+        needs_names=True,
+        versions=versions,
+        takes_texts=takes_texts,
+        takes_masks=takes_masks,
     )
 
 

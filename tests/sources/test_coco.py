@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.places.names import usual_side
 from dsprep.sources.annotated import coco as module
 from dsprep.sources.annotated import json_file
 from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, write
@@ -432,3 +434,69 @@ def test_a_file_that_has_changed(tmp_path: Path) -> None:
     write(root, {"instances_a.json": coco(["a.jpg"], [box(1, 1)]) + " "})
     with pytest.raises(SourceError, match="has changed"):
         list(catalog.reader.read(catalog.rows()))
+
+
+IN_SIDES = {"train/a.jpg": None, "train/b.jpg": None, "val/c.jpg": None}
+ALL = ["a.jpg", "b.jpg", "c.jpg"]
+CAPTIONS = coco(ALL, [{"image_id": 1, "id": 1, "caption": "x"}])
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        # One file of any name, anywhere: sides are those of directories.
+        {"result.json": coco(ALL, [box(1, 1), box(2, 3)])},
+        {"a/b/boxes.JSON": coco(ALL, [box(1, 1)])},
+        # Several: sides by their names, by their directories, or by those of their images.
+        {
+            "annotations/train.json": coco(ALL[:2], [box(1, 1)]),
+            "annotations/valid_coco.json": coco(ALL[2:], [box(1, 1)]),
+        },
+        {
+            "train/labels.json": coco(ALL[:2], [box(1, 1)]),
+            "val/labels.json": coco(ALL[2:], [box(1, 1)]),
+        },
+        {f"annotations/part{at}.json": coco([name], [box(1, 1)]) for at, name in enumerate(ALL)}
+        | {"annotations/part5.json": "[]", "annotations/part6.json": "{}"},
+    ],
+)
+def test_content_decides(tmp_path: Path, files: dict[str, Any]) -> None:
+    root = write(tmp_path / "set", {**IN_SIDES, **files})
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for name in {**IN_SIDES, **files}:
+            archive.write(root / name, f"set/{name}")
+    for place in (root, tmp_path / "set.zip"):
+        catalog, findings = read(place)
+        of = {path.rpartition("/")[2]: usual_side(side) for path, side in sides(catalog).items()}
+        assert of == {"a.jpg": "train", "b.jpg": "train", "c.jpg": "val"}
+        assert any(boxes(catalog).values())
+        assert not set(kinds(findings).values()).difference(["left-over"])
+
+
+def test_annotations_of_other_kinds_beside(tmp_path: Path) -> None:
+    """Captions and the like are known; a JSON that only looks like it is none of COCO's."""
+    files = IN_SIDES | {"annotations/boxes.json": coco(ALL, [box(1, 1)])}
+    beside = {"x.json": CAPTIONS} | {
+        f"annotations/{name}.json": CAPTIONS
+        for name in ("captions_train", "panoptic_val", "stuff_val", "image_info_test-dev")
+    }
+    others = {"categories.json": '{"categories": [{"id": 1, "name": "cat"}]}'}
+    catalog, findings = read(write(tmp_path, {**files, **beside, **others}))
+    assert len(catalog) == 3
+    assert kinds(findings) == dict.fromkeys(beside, "not-read") | dict.fromkeys(others, "left-over")
+    for name in ("val", "image_info_val"):
+        root = write(
+            tmp_path / f"only {name}", {"images/c.jpg": None, f"{name}.json": coco(["c.jpg"])}
+        )
+        catalog, _ = read(root)
+        assert catalog.sides == (name.removeprefix("image_info_"),)
+        assert read(root, leave_out=[f"{name}.json"])[0].annotated is None
+
+
+def test_a_file_that_names_few_images_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path, {**IN_SIDES, "some.json": coco(["a.jpg"], [box(1, 1)])})
+    said = "some.json: names 1 of 3 images: give --annotations .*some.json .* --leave-out some.json"
+    with pytest.raises(SourceError, match=said):
+        read(root)
+    assert len(read(root, annotations=[str(root / "some.json")])[0]) == 1
+    assert len(read(root, leave_out=["some.json"])[0]) == 3

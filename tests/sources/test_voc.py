@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tarfile
+import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from PIL import Image
 import dsprep
 from dsprep.annotations.voc import counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.sources.boxes import (
     SIZE,
     boxes,
@@ -68,7 +72,12 @@ def test_devkit(tmp_path: Path) -> None:
     assert "count from 1" in notes(findings)
     found = kinds(findings)
     assert found[f"{top}/4.jpg"] == "unlisted"
-    assert found["VOC2012/SegmentationClass/1.png"] == "unlisted"
+    others = (
+        "SegmentationClass/1.png",
+        "ImageSets/Main/trainval.txt",
+        "ImageSets/Main/cat_train.txt",
+    )
+    assert {found[f"VOC2012/{path}"] for path in others} == {"not-read"}
 
 
 def test_masks_are_told_as_they_are_used(tmp_path: Path) -> None:
@@ -184,8 +193,10 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>'
 def test_refused(tmp_path: Path, xml: str, why: str) -> None:
     files: dict[str, Any] = {f"JPEGImages/{number}.jpg": None for number in range(5)}
     files |= {f"Annotations/{number}.xml": xml for number in range(5)}
+    root = write(tmp_path, files)
+    named = {"annotations": [str(root / "Annotations")]} if xml.startswith("<a>") else {}
     with pytest.raises(SourceError) as refused:
-        read(write(tmp_path, files))
+        read(root, **named)
     said = str(refused.value)
     assert "5 files" in said
     assert said.count(why) == 3
@@ -235,3 +246,74 @@ def test_as_torchvision_reads_it() -> None:
         )
         assert own.box == (xmin - 1, ymin - 1, xmax, ymax)
         assert ("difficult" in own.flags) == (other.get("difficult") == "1")
+
+
+LABELME = "<annotation><object><name>cat</name><polygon><pt><x>1</x></pt></polygon></object>"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("JPEGImages/{}.jpg", "xml/{}.xml"),
+        ("Images/n1-cat/{}.jpg", "Annotation/n1-cat/{}"),  # as the Stanford Dogs have it
+        ("{}.jpg", "{}.xml"),
+        ("a/images/{}.jpg", "a/annotations/xmls/{}.XML"),
+    ],
+)
+def test_content_decides(tmp_path: Path, names: tuple[str, str]) -> None:
+    image, xml = names
+    files: dict[str, Any] = {image.format(at): None for at in range(9)}
+    files |= {xml.format(at): voc(CAT if at == 6 else "") for at in range(9)}
+    others = {"pom.xml": "<project/>", "notes": "some notes", "labelme/0.xml": LABELME}
+    root = write(tmp_path / "set", files | others)
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for name in files | others:
+            archive.write(root / name, f"set/{name}")
+    for place in (root, tmp_path / "set.zip"):
+        catalog, findings = read(place, leave_out=["labelme"])
+        assert boxes(catalog) == {image.format(at): [PLACE] * (at == 6) for at in range(9)}
+        statuses = {"pom.xml": "left-over", "notes": "left-over", "labelme/0.xml": "left-out"}
+        assert kinds(findings) == statuses
+    assert read(root, leave_out=["*"])[0].annotated is None
+    assert read(write(tmp_path / "other", {"a.jpg": None, "a.xml": LABELME}))[0].annotated is None
+
+
+def test_sides_of_directories_with_xml_files(tmp_path: Path) -> None:
+    """As Roboflow exports it."""
+    names = ("train/a", "train/b", "valid/c")
+    files = {f"{name}.jpg": None for name in names} | {f"{name}.xml": voc(CAT) for name in names}
+    catalog, _ = read(write(tmp_path, files))
+    assert sides(catalog) == {f"{name}.jpg": name.rpartition("/")[0] for name in names}
+
+
+def png(mode: str) -> bytes:
+    mask, data = Image.new("P", SIZE, 1), BytesIO()
+    mask.putpalette([0, 0, 0, 128, 0, 0])
+    mask.convert(mode).save(data, "PNG")
+    return data.getvalue()
+
+
+def test_masks_are_taken_where_the_output_has_a_place_for_them(tmp_path: Path) -> None:
+    files: dict[str, Any] = {f"JPEGImages/{at}.jpg": None for at in range(2)}
+    files |= {f"Annotations/{at}.xml": voc(CAT) for at in range(2)}
+    files |= {"ImageSets/Segmentation/train.txt": "0", "SegmentationObject/0.png": png("P")}
+    files |= {"SegmentationClass/0.png": png("P")}
+    root = write(tmp_path / "set", files)
+    report = dsprep.pack(root, tmp_path / "w", to="webdataset", workers=1)
+    with tarfile.open(tmp_path / "w" / "train-000000.tar") as tar:
+        (name,) = (name for name in tar.getnames() if name.endswith(".mask.png"))
+    assert report.samples == 2
+    assert report.skipped_counts == {"not-read": {".png": 1, ".txt": 1}}
+    assert not dsprep.verify(tmp_path / "w", against=str(root)).problems
+    report = dsprep.pack(root, tmp_path / "x.rec", workers=1)
+    assert report.skipped_counts == {"not-read": {".png": 2, ".txt": 1}}
+    said = "1 mask not read, such as SegmentationClass/0.png: the output has no place for masks"
+    assert said in report.notes
+    source = make_source(str(root)).replace(takes_masks=True)
+    # In color, they need the table of colors that CVAT and datumaro write.
+    write(root, {"SegmentationClass/0.png": png("RGB")})
+    assert "its mask has colors" in notes(read_source(source)[1])
+    write(root, {"labelmap.txt": "# label:color\nbackground:0,0,0::\ncat:128,0,0::\n"})
+    catalog, findings = read_source(source)
+    assert catalog.settled.schema.by_name["mask"].names == ("background", "cat")
+    assert "labelmap.txt" not in kinds(findings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -253,3 +254,75 @@ def test_classes_of_which_only_the_number_is_told(tmp_path: Path, names: str) ->
     (tmp_path / "one.txt").write_text("cat\n")
     with pytest.raises(SourceError, match=r"data\.yaml: names 2 classes, and .*one\.txt 1"):
         read(tmp_path, classes=str(tmp_path / "one.txt"))
+
+
+def test_content_decides_and_not_the_first_name(tmp_path: Path) -> None:
+    """An empty text is a background image; texts that are no rows are none of YOLO's."""
+    images: dict[str, str | bytes | None] = {f"images/{at}.jpg": None for at in range(9)}
+    texts: dict[str, str | bytes | None] = {
+        f"labels/{at}.txt": ROW if at == 5 else "" for at in range(9)
+    }
+    files = {**images, **texts, "classes.txt": "cat\n"}
+    found = {path: CAT if "5" in path else [] for path in images}
+    assert boxes(read(write(tmp_path / "empty", files))[0]) == found
+    no_rows = {**images, **dict.fromkeys(texts, "a cat on a mat\n")}
+    root = write(tmp_path / "no rows", no_rows)
+    assert read(root)[0].annotated is None
+    assert len(read(root, leave_out=["labels"])[0]) == 9
+    mixed = {**images, **texts, "labels/0.txt": "0 1 2\n", "data.yaml": NAMES}
+    root = write(tmp_path / "mixed", mixed)
+    with pytest.raises(SourceError, match="has 3 columns"):
+        read(root)
+    assert read(root, leave_out=["labels", "data.yaml"])[0].annotated is None
+    background = {**images, **dict.fromkeys(texts, ""), "classes.txt": "cat\n"}
+    assert not any(boxes(read(write(tmp_path / "background", background))[0]).values())
+
+
+DARKNET: dict[str, str | bytes | None] = {
+    "obj.data": "classes = 2\ntrain = data/train.txt\nvalid = data/valid.txt\n"
+    "names = data/obj.names\nbackup = backup/\n",
+    "obj.names": "cat\ndog\n",
+    "train.txt": "data/obj_train_data/a.jpg\n",
+    "valid.txt": "data/obj_valid_data/a.jpg\n",
+    "obj_train_data/a.jpg": None,
+    "obj_train_data/a.txt": ROW,
+    "obj_valid_data/a.jpg": None,
+    "obj_valid_data/a.txt": ROW.replace("0 ", "1 ", 1),
+}
+
+
+def test_the_export_of_cvat(tmp_path: Path) -> None:
+    """A data set of YOLO 1.1, in a directory and in a zip; its lists tell the sides."""
+    root = write(tmp_path / "set", DARKNET)
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for name in DARKNET:
+            archive.write(root / name, name)
+    for place in (root, tmp_path / "set.zip"):
+        catalog, findings = read(place)
+        assert boxes(catalog) == {"obj_train_data/a.jpg": CAT, "obj_valid_data/a.jpg": DOG}
+        assert list(sides(catalog).values()) == ["train", "val"]
+        assert not kinds(findings)
+    (root / "obj.data").unlink()
+    assert list(sides(read(root)[0]).values()) == ["obj_train_data", "obj_valid_data"]
+
+
+def test_directories_of_other_names(tmp_path: Path) -> None:
+    files: dict[str, str | bytes | None] = {
+        "Images/a.jpg": None,
+        "Annotations/a.txt": ROW,
+        "obj.names": "cat\n",
+        "README.txt": "",
+    }
+    catalog, findings = read(write(tmp_path / "one", files))
+    assert boxes(catalog) == {"Images/a.jpg": CAT}
+    assert kinds(findings) == {"README.txt": "harmless"}
+    yaml = "train: ../train/images\nval: ../valid/images\n" + NAMES
+    files = {"set/data.yaml": yaml}
+    for side in ("train", "val"):
+        files |= {f"set/{side}/images/a.jpg": None, f"set/{side}/labels/a.txt": ROW}
+    catalog, _ = read(write(tmp_path / "two", files))
+    assert [*boxes(catalog).values()] == [CAT, CAT]
+    assert [*sides(catalog).values()] == ["train", "val"]
+    write(tmp_path / "two", {"other/data.yaml": yaml})
+    with pytest.raises(SourceError, match="has other/data.yaml and set/data.yaml, each with a"):
+        read(tmp_path / "two")

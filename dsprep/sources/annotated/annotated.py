@@ -176,9 +176,13 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         _require_names(scan)
         numbers, missing = matched(scan, paths)
         taken, sides = _taken(source, scan, paths, numbers)
+        others = {found.path for found in scan.findings if found.kind == "not-read"}
+        if others:  # images that are none of the samples, such as masks
+            taken = [_NONE if path in others else at for path, at in zip(paths, taken, strict=True)]
         own = pl.Series("side", taken, dtype=pl.Int64)
         findings = _with_findings_of(scan, findings, missing)
-        findings += [Finding("unlisted", path) for path in table.filter(own < 0)["path"].to_list()]
+        left = (path for path in table.filter(own < 0)["path"].to_list() if path not in others)
+        findings += [Finding("unlisted", path) for path in left]
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     rows = table["annotation"].to_list()

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
+from dsprep.findings import Finding
 from dsprep.places.names import is_side_alone, side_name
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
-from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.kind import HEAD, Claim, Sure
+from dsprep.sources.unread import text_of
 from dsprep.storage.files import entries, full_path
 
 if TYPE_CHECKING:
@@ -24,6 +26,15 @@ _ROBOFLOW = "_annotations.coco.json"
 _COCO = re.compile(
     r"(?:^|/)(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$", re.IGNORECASE
 )
+_JSON = re.compile(r"\.json$", re.IGNORECASE)
+_CAPTIONS = re.compile(r"(?:^|/)(?:captions|panoptic)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+# What COCO has of the same images besides their instances.
+_BESIDE = re.compile(
+    r"(?:^|/)(?:captions|panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE
+)
+_OTHERS = ("caption", "segments_info")  # keys of annotations that are not read
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*(:?)|[{}\[\]]')
+_MOST_FILES = 256  # files in the directories of those that are recognized
 _OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
 
@@ -45,9 +56,35 @@ class CocoKind(AnnotationKind):
 
         return {"coco": CocoAnnotations, "coco-places": CocoPlaces}
 
+    def is_own(self, path: str, head: bytes) -> bool:
+        is_json = _JSON.search(path) is not None and _CAPTIONS.search(path) is None
+        return is_json and _is_coco(head)
+
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        found = place.first(_COCO, "json", "JSON")
+        if named := place.first(_COCO, "json", "JSON"):
+            return Claim(Sure.MARKED, named)
+        own = (path for path, head in place.heads(_JSON).items() if self.is_own(path, head))
+        found = min(own, default="")
         return Claim(Sure.MARKED, found) if found else None
+
+    def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
+        return self._files(place)[0]
+
+    def _files(self, place: AnnotatedPlace) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the files to read, and others of COCO's about the same images."""
+        jsons = list(filter(_JSON.search, place.others))
+        if named := list(filter(_COCO.search, jsons)):
+            return named, list(filter(_BESIDE.search, jsons))
+        heads = place.heads(_JSON)
+        shown = [path for path, head in heads.items() if self.is_own(path, head)]
+        directories = {posixpath.dirname(path) for path in shown}
+        near = [path for path in jsons if posixpath.dirname(path) in directories]
+        heads = {**heads, **place.heads_of(near[:_MOST_FILES])}
+        own = {path for path, head in heads.items() if self.is_own(path, head)}
+        others = {path for path, head in heads.items() if _tells_others(head)}
+        others.update(filter(_BESIDE.search, jsons))
+        chosen = sorted(own.difference(others)) or sorted(own)
+        return chosen, sorted(others.difference(chosen))
 
     def looks_like(self, path: NamedPath) -> bool:
         names = [path.path] if path.member else path.names
@@ -58,17 +95,62 @@ class CocoKind(AnnotationKind):
         root = source.root
         if place.named:
             named = [found for path in place.named for found in _json_files(root, path)]
-        else:
-            own = sorted(filter(_COCO.search, place.others))
-            named = sorted(os.path.join(root, path) for path in own)
-            _require_one_kind(root, named)
-        return _scan(source, place.files, named)
+            return _scan(source, place.files, named)
+        own, others = self._files(place)
+        named = sorted(os.path.join(root, path) for path in own)
+        _require_one_kind(root, named)
+        scan = _scan(source, place.files, named)
+        if not any(map(_COCO.search, own)):
+            _require_most(scan, place, own[0])
+        said = "is not read: the annotations of the images are others"
+        not_read = [Finding("not-read", path, f"{path} {said}") for path in others]
+        used = (*scan.used, *others)
+        return scan._replace(findings=[*scan.findings, *not_read], used=used)
 
     def found_above(self, above: DirectoryAbove) -> str:
         inside = above.inside("annotations")
         jsons = sorted(entry.path for entry in inside if _COCO.search(entry.name))
         own = (path for path in jsons if _side_of(path).lower() == above.name)
         return next(own, jsons[0]) if jsons else ""
+
+
+def _is_coco(head: bytes) -> bool:
+    """Return whether JSON that begins so has lists of images, annotations or categories."""
+    lists = _lists_in(text_of(head))
+    images, annotations = lists.get("images", set()), lists.get("annotations", set())
+    if annotations:
+        return "image_id" in annotations and annotations.isdisjoint(_OTHERS)
+    if images:
+        return not images.isdisjoint(("file_name", "coco_url"))
+    is_cut = len(head) == HEAD  # the rest may have images
+    return is_cut and {"id", "name"} <= lists.get("categories", set())
+
+
+def _tells_others(head: bytes) -> bool:
+    """Return whether JSON that begins so has captions or panoptic masks of COCO's."""
+    return not _lists_in(text_of(head)).get("annotations", set()).isdisjoint(_OTHERS)
+
+
+def _lists_in(text: str) -> Mapping[str, set[str]]:
+    """Return the lists of objects at the top of JSON, with the keys of the first object of each."""
+    lists: dict[str, set[str]] = {}
+    if not text.lstrip().startswith("{"):
+        return lists
+    opened, key, count = "", "", 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in ("{", "["):
+            opened += mark
+            count += opened == "{[{"
+            if opened == "{[{" and count == 1:
+                lists[key] = set()
+        elif mark in ("}", "]"):
+            opened = opened[:-1]
+        elif token[2] and opened == "{":
+            key, count = token[1], 0
+        elif token[2] and opened == "{[{" and count == 1:
+            lists[key].add(token[1])
+    return lists
 
 
 def _json_files(root: str, named: NamedPath) -> Iterable[str]:
@@ -89,6 +171,20 @@ def _require_one_kind(root: str, named: Sequence[str]) -> None:
         raise SourceError(
             f"{root}: has files of instances and of person_keypoints for the same images: give "
             f"those to take: {', or '.join(given)}"
+        )
+
+
+def _require_most(scan: Scan, place: AnnotatedPlace, path: str) -> None:
+    """Refuse files of any name that name few of the images, as the others would be left out."""
+    from dsprep.sources.annotated.annotated import matched
+
+    images = place.files.table["path"].to_list()
+    count = sum(number >= 0 for number in matched(scan, images)[0])
+    if 0 < 2 * count < len(images):
+        given = path if place.files.archive else os.path.join(place.root, path)
+        raise SourceError(
+            f"{scan.where}: names {count:,} of {len(images):,} images: give --annotations {given} "
+            f"to pack these alone, or --leave-out {path} to pack all images without it"
         )
 
 
@@ -119,6 +215,11 @@ def _scan(source: Source, files: Files, named: Sequence[str]) -> Scan:
 def _sides_of(named: Sequence[str]) -> Sequence[str]:
     """Return the side that the images of each file are; empty if the files are not of sides."""
     sides = [_side_of(path) for path in named]
+    if len(sides) == 1:  # shards are called train, unless the name of the file says otherwise
+        told = side_name(sides[0])
+        if told is None or told.side == "train":
+            return [""]
+        return sides if is_side_alone(sides[0]) else [told.side]
     if not all(map(is_side_alone, sides)):
         # `bbox_train.json`, `train_annotations.json`, `train/annotations.json`
         above = (os.path.basename(os.path.dirname(path)) for path in named)
@@ -126,7 +227,7 @@ def _sides_of(named: Sequence[str]) -> Sequence[str]:
             side_name(side) or side_name(name) for side, name in zip(sides, above, strict=True)
         ]
         sides = [side.side if side else "" for side in found]
-    is_divided = "" not in sides and len(set(sides)) == len(sides) > 1
+    is_divided = "" not in sides and len(set(sides)) == len(sides)
     return sides if is_divided else [""] * len(sides)
 
 

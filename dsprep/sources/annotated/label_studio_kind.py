@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
+from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
+
+
+_WORDS = (r"^\s*\[\s*\{", '"original_width"|"annotations"', '"data"')  # of a list of tasks
 
 
 class LabelStudioKind(AnnotationKind):
@@ -27,6 +32,11 @@ class LabelStudioKind(AnnotationKind):
         from dsprep.sources.annotated.json_file import Spans
 
         return {"spans": Spans, "label-studio": parse}
+
+    def is_own(self, path: str, head: bytes) -> bool:
+        text = text_of(head)
+        is_json = path.lower().endswith(".json")
+        return is_json and all(re.search(word, text) for word in _WORDS)
 
     def looks_like(self, path: NamedPath) -> bool:
         return path.head.startswith("[")

@@ -160,7 +160,7 @@ def find_masks(
     colors = None if source.mask_colors is None else read_colors(source.mask_colors)
     masks = Masks(root, tuple(path for path, _ in found), [size for _, size in found], colors)
     masks = replace(masks, values=_values(source))
-    _require_numbers(masks)
+    require_numbers(masks)
     return masks, sorted(known.keys() - {path for path, _ in found})
 
 
@@ -197,7 +197,7 @@ def _values(source: Source) -> dict[int, int] | None:
     return values or None
 
 
-def _require_numbers(masks: Masks) -> None:
+def require_numbers(masks: Masks) -> None:
     """Refuse masks if nothing says what their pixels mean, before anything is written."""
     seen: set[int] = set()
     for number in [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]:

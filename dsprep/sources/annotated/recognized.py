@@ -7,7 +7,9 @@ anyway decides, and at most two directories above are listed.
 
 from __future__ import annotations
 
+import glob
 import posixpath
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
+_OUTSIDE = 16  # files beside the one directory of an archive that are looked into
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -138,8 +141,9 @@ def _with_texts(place: AnnotatedPlace, kind: AnnotationKind) -> AnnotatedPlace:
     files, members = place.files, [each.member for each in place.named if each.member]
     if files.archive is None or kind.texts is None or (place.named and not members):
         return place
-    wanted = members or list(filter(kind.texts.search, place.others))
-    return AnnotatedPlace(place.root, files._replace(texts=files.contents(wanted)), place.named)
+    wanted = members or kind.read_in_archive(place)
+    files = files._replace(texts=files.contents(wanted))
+    return AnnotatedPlace(place.root, files, place.named, place.leave_out)
 
 
 # Annotations that lie among the images
@@ -147,13 +151,15 @@ def _with_texts(place: AnnotatedPlace, kind: AnnotationKind) -> AnnotatedPlace:
 
 def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | None:
     """Scan the annotations that a folder has; None if it has none. Refuse what is not plain."""
-    kinds, place = _kinds(), AnnotatedPlace(source.root, files)
+    kinds = _kinds()
+    place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
 
     def refuse(equal: Sequence[tuple[AnnotationKind, Claim]]) -> SourceError:
         known = sorted((kind.names[0], f"{kind.words} ({claim.why})") for kind, claim in equal)
         return SourceError(
             f"{source.root}: has annotations of {' and of '.join(said for _, said in known)}: name "
-            "those to take with --annotations PATH, or give --from images to pack the images alone"
+            "those to take with --annotations PATH, leave others out with --leave-out PATTERN, or "
+            "give --from images to pack the images alone"
         )
 
     claims = ranked(kinds, lambda kind: kind.claim(place), refuse)
@@ -175,10 +181,12 @@ def _claimed_scan(
         _require_effect(source, kind)
         scan = kind.scan(source, _with_texts(place, kind), run_all)
     except SourceError as error:
+        directory, name = posixpath.split(claim.why)
+        pattern = posixpath.join(glob.escape(directory), f"*{posixpath.splitext(name)[1]}")
         raise SourceError(
             *error.args,
-            f"{claim.why} shows annotations of {kind.words}; --from images packs the images "
-            "without them",
+            f"{claim.why} shows annotations of {kind.words}: to go on without, --leave-out "
+            f"{shlex.quote(pattern)}; --from images packs the images without any",
         ) from None
     seen = f"images with annotations of {kind.words}, because of {claim.why}"
     return scan._replace(findings=[*scan.findings, Finding("source", "", seen)])
@@ -188,16 +196,22 @@ def below_top(source: Source, files: Files) -> tuple[Source, Files]:
     """Return the one directory of an archive and its files, unless annotations lie beside it."""
     if not files.top:
         return source, files
-    others = AnnotatedPlace(source.root, files).others
-    outside = [path for path in others if not path.startswith(f"{files.top}/")]
+    place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
+    outside = [path for path in place.others if not path.startswith(f"{files.top}/")]
     ends = tuple(f"/{_within(source, path)}" for path in source.annotations)
-    own = [kind.files for kind in _kinds() if kind.files is not None]
-    if any(
-        f"/{path}".endswith(ends) or any(pattern.search(path) for pattern in own)
-        for path in outside
-    ):
+    if _are_annotations(place, outside) or any(f"/{path}".endswith(ends) for path in outside):
         return source, files
     return source.replace(root=f"{source.root.rstrip('/')}/{files.top}"), files.below_top()
+
+
+def _are_annotations(place: AnnotatedPlace, paths: Sequence[str]) -> bool:
+    """Return whether some files of an archive are annotations, by their names or their content."""
+    kinds = _kinds()
+    own = [kind.files for kind in kinds if kind.files is not None]
+    if any(pattern.search(path) for pattern in own for path in paths):
+        return True
+    heads = place.heads_of(paths[:_OUTSIDE]) if paths else {}
+    return any(kind.is_own(path, head) for kind in kinds for path, head in heads.items())
 
 
 def _within(source: Source, path: str) -> str:

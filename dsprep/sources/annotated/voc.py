@@ -14,6 +14,7 @@ from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.texts import Texts, look_at
+from dsprep.sources.annotated.voc_masks import masks_of
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -43,9 +44,23 @@ class VocTexts(Texts):
         return len(voc.named), len(data), {each.name for each in voc.named}, facts
 
 
-def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
-    """Find the XML files of images below a directory, the classes and the sides."""
+def scan_voc(
+    source: Source, files: Files, below: str, run_all: RunAll, only: Collection[str] | None = None
+) -> Scan:
+    """Find the XML files of images below a directory, the classes, the sides and the masks.
+
+    Args:
+        source: What the user named, with the options.
+        files: The images, and the files beside them.
+        below: The directory of the XML files.
+        run_all: A ``map`` over worker processes.
+        only: The XML files; if None, all with the extension.
+    """
     places = files.listed(below, "xml", run_all)
+    if only is not None:
+        bare = any(not posixpath.splitext(path)[1] for path in only)
+        places = [*places, *(files.listed(below, "", run_all) if bare else ())]
+        places = sorted(place for place in places if place[0] in only)
     if not places:
         raise SourceError(f"{below}: there is no XML file")
     annotations = VocTexts(below, {}, 0)
@@ -63,10 +78,16 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
             notes.append(Finding("note", "", said))
     known = {path.rpartition(".")[0] for path in files.table["path"].to_list()}
     called = [_name(path, known) for path, _ in places]
-    lists = [found.path for found in files.findings if found.path.endswith(_LISTS)]
     is_whole = below == source.root
+    others = [found.path for found in files.findings if found.kind == "not-an-image"]
+    lists = [path for path in others if path.endswith(_LISTS)]
     texts = {path: files.text(source.root, posixpath.join(source.root, path)) for path in lists}
     sides = _sides(texts, called, known, notes) if is_whole else []
+    masks, beside = None, list[str]()
+    if is_whole:
+        beside = _other_lists(others, lists, notes)
+        masks, used = masks_of(source, files, called, others, notes)
+        beside += used
     return Scan(
         replace(annotations, numbers=numbers_of(names), origin=origin),
         called,
@@ -79,14 +100,25 @@ def scan_voc(source: Source, files: Files, below: str, run_all: RunAll) -> Scan:
         notes,
         places=places,
         sides=sides,
-        used=[*lists, *(path for path, _ in places)] if is_whole else (),
+        used=[*lists, *beside, *(path for path, _ in places)] if is_whole else (),
+        masks=masks,
         boxes_alone=True,
     )
 
 
+def _other_lists(others: Sequence[str], lists: Collection[str], notes: list[Finding]) -> list[str]:
+    """Return the lists of ``ImageSets`` that are not read, and say so."""
+    found = [path for path in others if "/ImageSets/" in f"/{path}" and path not in lists]
+    if found:
+        said = f"{format_count(len(found), 'file')} of ImageSets not read, such as {found[0]}"
+        notes.append(Finding("note", "", f"{said}: {', '.join(_LISTS)} tell the sides"))
+    notes += [Finding("not-read", path) for path in found]
+    return found
+
+
 def _name(path: str, known: Collection[str]) -> str:
     """Return what an XML file calls its image: a path below the root without extension, or less."""
-    stem = path.rpartition(".")[0]
+    stem = posixpath.splitext(path)[0]
     directory, _, base = stem.rpartition("/")
     above = posixpath.dirname(directory)
     for beside in _BESIDE:
@@ -110,6 +142,8 @@ def _sides(
     for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
         top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]
         for line in filter(None, map(str.strip, (lists[path] or "").split("\n"))):
+            if line.startswith("#"):  # a comment of datumaro's
+                continue
             tried = [f"{top}{beside}/{line}" for beside in _BESIDE]
             name = next((name for name in tried if name in known), tried[0])
             if (other := sides.setdefault(name, side)) != side:

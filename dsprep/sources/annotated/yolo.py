@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.annotations.objects import Objects
 from dsprep.annotations.yolo import (
     NAME_LISTS,
+    OBJ_DATA,
     DataYaml,
     Pose,
     count_rows,
     may_be_rotated,
     parse,
     parse_data_yaml,
+    parse_obj_data,
 )
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.places.names import SPLITS, is_left_out
 from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.texts import Looked, Texts, look_at
+from dsprep.sources.heads import is_harmless
 from dsprep.storage.files import full_path
 from dsprep.units import format_count
 
@@ -78,11 +83,14 @@ def scan_yolo(
     images = sorted(files.table["path"].to_list())
     told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
     texts = dict(files.listed(below, "txt", run_all))
+    if source.leave_out and below == source.root:
+        texts = {path: of for path, of in texts.items() if not is_left_out(path, source.leave_out)}
     found = _Set(source.root, images, config, told, below, texts)
     notes: list[Finding] = []
-    sides = _sides(found, files, notes)
+    sides, lists = _sides(found, files, notes)
     names, names_file = _known_names(found, source, files, notes)
     of_image = _texts_of(images, source.root, below, texts, names_file)
+    of_image = of_image or _texts_by_stem(images, texts)
     _require_texts(found, of_image)
     chosen = _chosen(images, sides, of_image, drops=source.unlisted == "drop")
     used = sorted({of_image[path] for path in chosen if path in of_image})
@@ -97,7 +105,7 @@ def scan_yolo(
         zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
     )
     own = [of_image.get(path, "") for path in chosen]
-    beside = (names_file, posixpath.relpath(config, below) if config else "")
+    beside = (names_file, posixpath.relpath(config, below) if config else "", *lists)
     return Scan(
         annotations,
         chosen,
@@ -197,6 +205,7 @@ def _lost_images(found: _Set, of_image: Mapping[str, str]) -> dict[str, str]:
     """Return the images that are not there, by the texts that are theirs."""
     lists = {text for text in found.texts if posixpath.basename(text) in NAME_LISTS}
     alone = sorted(found.texts.keys() - set(of_image.values()) - lists)
+    alone = [text for text in alone if not is_harmless(text)]
     lost = {text: _lost_image(text, found.below, found.root) for text in alone}
     return {text: path for text, path in lost.items() if path}
 
@@ -216,7 +225,8 @@ def _read_config(root: str, files: Files, path: str) -> DataYaml:
     if text is None:
         raise SourceError(f"{path}: is not a regular file")
     try:
-        return parse_data_yaml(text)
+        is_darknet = posixpath.basename(path) == OBJ_DATA
+        return parse_obj_data(text) if is_darknet else parse_data_yaml(text)
     except ValueError as error:
         raise SourceError(f"{path}: {error}") from None
 
@@ -238,6 +248,17 @@ def _texts_of(
             if start == head:
                 break
     return found
+
+
+def _texts_by_stem(images: Iterable[str], texts: Collection[str]) -> dict[str, str]:
+    """Return the text of each image by its name alone, in a set with directories of other names."""
+    stems = Counter(map(_stem, texts))
+    own = {_stem(text): text for text in texts if stems[_stem(text)] == 1}
+    return {path: text for path in images if (text := own.get(_stem(path)))}
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def _require_apart(of_image: Mapping[str, str], below: str) -> None:
@@ -278,14 +299,19 @@ def _listed_names(
 # Sides
 
 
-def _sides(found: _Set, files: Files, notes: list[Finding]) -> dict[str, str]:
-    """Return the side of each image that ``data.yaml`` names; empty if it names no sides."""
-    config, told, sides = found.config, found.told, dict[str, str]()
+def _sides(
+    found: _Set, files: Files, notes: list[Finding]
+) -> tuple[dict[str, str], Collection[str]]:
+    """Return the side of each image that ``data.yaml`` names, and the lists below the root.
+
+    Both are empty if it names no sides.
+    """
+    config, told, sides, lists = found.config, found.told, dict[str, str](), set[str]()
     if config is None or not told.sides:
-        return sides
+        return sides, lists
     for side, entries in told.sides.items():
         for entry in entries:
-            own = _entry(found.root, found.images, files, config, told.path, entry)
+            own = _entry(found.root, found.images, files, config, told.path, entry, lists)
             if own is None:
                 notes.append(Finding("note", "", f"{config}: {side}: there is no {entry}"))
                 continue
@@ -300,13 +326,19 @@ def _sides(found: _Set, files: Files, notes: list[Finding]) -> dict[str, str]:
         raise SourceError(
             f"{config}: not one of the images that it names is below {found.root}: {tried}"
         )
-    return sides
+    return sides, lists
 
 
 def _entry(
-    root: str, images: Sequence[str], files: Files, config: str, path: str, name: str
+    root: str,
+    images: Sequence[str],
+    files: Files,
+    config: str,
+    path: str,
+    name: str,
+    lists: set[str],
 ) -> Sequence[str] | None:
-    """Return the images of a directory or a list that ``data.yaml`` names.
+    """Return the images of a directory or a list that ``data.yaml`` names; add it to ``lists``.
 
     The file may come from anybody, so it names only what lies below the root, or beside itself.
     """
@@ -314,11 +346,15 @@ def _entry(
     name = name.replace("\\", "/")
     bare = "/".join(part for part in name.split("/") if part not in ("..", "."))
     tried = [posixpath.join(beside, path, name), posixpath.join(beside, name)]
-    for full in map(full_path, (*tried, posixpath.join(beside, bare))):
+    tried += (posixpath.join(beside, each) for each in (bare, *_synonyms(bare)))
+    if posixpath.basename(config) == OBJ_DATA:  # whose `data/` is the directory that it lies in
+        tried.append(posixpath.join(beside, posixpath.basename(name)))
+    for full in map(full_path, tried):
         if name.endswith(".txt"):
             if not full.startswith((f"{top}/", f"{beside}/")):
                 continue
             if (text := files.text(root, full)) is not None:
+                lists.add(full.removeprefix(f"{top}/"))
                 return _list(text, posixpath.dirname(full), top, images)
         elif f"{full}/".startswith(f"{top}/"):
             below = full[len(top) + 1 :]
@@ -326,6 +362,15 @@ def _entry(
             if found or not below:
                 return found
     return None
+
+
+def _synonyms(path: str) -> Iterator[str]:
+    """Yield a path with other words for its side: `val/images` for `valid/images`."""
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        for word, usual in SPLITS.items():
+            if usual == SPLITS.get(part) and word != part:
+                yield "/".join((*parts[:at], word, *parts[at + 1 :]))
 
 
 def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.annotations.yolo import NAME_LISTS
+from dsprep.annotations.yolo import NAME_LISTS, OBJ_DATA
+from dsprep.errors import SourceError
 from dsprep.sources.annotation_kind import (
     LOOKED_AT,
     AnnotatedPlace,
@@ -16,7 +18,7 @@ from dsprep.sources.annotation_kind import (
     DirectoryAbove,
     NamedPath,
 )
-from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.storage.files import entries, exists, full_path
 
 if TYPE_CHECKING:
@@ -24,10 +26,14 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-CONFIGS = ("data.yaml", "data.yml", "dataset.yaml")
+CONFIGS = ("data.yaml", "data.yml", "dataset.yaml", OBJ_DATA)
 
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
-_ROW = re.compile(rb"\s*\d+(?:\.0*)?(?:[ \t]+-?\d[\d.eE+-]*){4,}[ \t]*(?:\r?\n|$)")
+_TEXT = re.compile(r"(?i)\.txt$")
+_ROW = re.compile(rb"\d+(?:\.0*)?(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){4,}")
+_ROWS = 5  # rows that are looked at
+_CONFIGS_READ = 3  # files such as data.yaml that are read
+_OF_CONFIG = re.compile(rb"(?m)^(?:names|nc)[ \t]*:|^(?:classes|names)[ \t]*=")
 
 
 class YoloKind(AnnotationKind):
@@ -40,7 +46,7 @@ class YoloKind(AnnotationKind):
     files: ClassVar = re.compile(
         rf"^(?:{'|'.join(map(re.escape, (*CONFIGS, *NAME_LISTS)))})$|{_LABEL.pattern}"
     )
-    texts: ClassVar = re.compile(r"(?i)\.(?:txt|ya?ml|names|labels)$")
+    texts: ClassVar = re.compile(r"(?i)\.(?:txt|ya?ml|names|labels|data)$")
     directories: ClassVar = ("images",)
 
     @classmethod
@@ -49,16 +55,25 @@ class YoloKind(AnnotationKind):
 
         return {"yolo": YoloTexts}
 
+    def is_own(self, path: str, head: bytes) -> bool:
+        return _TEXT.search(path) is not None and _are_rows(head)
+
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        own = [place.first(_LABEL, "txt"), *_configs(place)]
-        if found := min(filter(None, own), default=""):
+        if config := next(iter(_configs(place)), ""):
+            return Claim(Sure.MARKED, config)
+        heads = place.heads(_TEXT)
+        texts = {*filter(_LABEL.search, heads), *place.named_as_images(heads)}
+        if found := min((path for path in texts if self.is_own(path, heads[path])), default=""):
             return Claim(Sure.MARKED, found)
-        beside = place.beside_an_image("txt")
-        is_own = beside and _ROW.match(place.head(beside))
-        return Claim(Sure.MARKED, beside) if is_own else None
+        # Images without objects have empty texts, which only a list of classes explains.
+        are_empty = texts and not any(heads[path].strip() for path in texts)
+        lists = filter(_is_list_of_names, place.with_extension("names", "labels", "txt"))
+        found = min(lists, default="") if are_empty else ""
+        return Claim(Sure.SHAPED, found) if found else None
 
     def looks_like(self, path: NamedPath) -> bool:
-        return any(name.endswith(".txt") or name in CONFIGS for name in path.names)
+        is_config = not path.is_dir and os.path.basename(path.path) in CONFIGS
+        return is_config or any(name.endswith(".txt") or name in CONFIGS for name in path.names)
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.yolo import scan_yolo
@@ -74,15 +89,36 @@ class YoloKind(AnnotationKind):
 
 
 def _configs(place: AnnotatedPlace) -> list[str]:
-    """Return the files beside the images that tell classes and sides; the first one counts."""
-    known = {*place.with_extension("yaml", "yml")}
-    return [name for name in CONFIGS if name in known]
+    """Return the files that tell classes and sides, the one that counts first."""
+    known = place.with_extension("yaml", "yml", "data")
+    own = [path for path in known if os.path.basename(path) in CONFIGS]
+    own.sort(key=lambda path: (path.count("/"), CONFIGS.index(os.path.basename(path)), path))
+    return [path for path in own[:_CONFIGS_READ] if _OF_CONFIG.search(place.head(path))]
+
+
+def _is_list_of_names(path: str) -> bool:
+    return os.path.basename(path) in NAME_LISTS
+
+
+def _are_rows(head: bytes) -> bool:
+    """Return whether each of the first lines has the number of a class and at least 4 others."""
+    lines = head.removeprefix(codecs.BOM_UTF8).splitlines()
+    lines = lines[:-1] if len(head) == HEAD else lines
+    rows = [line.strip() for line in lines if line.strip()][:_ROWS]
+    return bool(rows) and all(map(_ROW.fullmatch, rows))
 
 
 def _recognized(place: AnnotatedPlace) -> tuple[str | None, str]:
     """Return ``data.yaml``, if there is one, and the directory of the texts, of a whole set."""
     root = place.root
-    own = [os.path.join(root, name) for name in _configs(place)]
+    found = _configs(place)
+    own = [os.path.join(root, name) for name in found]
+    beside = [name for name in found if name.count("/") == found[0].count("/")]
+    if len({os.path.dirname(name) for name in beside}) > 1:
+        raise SourceError(
+            f"{root}: has {' and '.join(beside[:2])}, each with a data set of its own: pack the "
+            "directory of each"
+        )
     if place.files.archive is None:
         above = os.path.dirname(full_path(root))
         own += [path for name in CONFIGS if exists(path := os.path.join(above, name))]

@@ -16,9 +16,9 @@ from dsprep.findings import Finding
 from dsprep.places.files import Files, list_files
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.kind import HEAD
 from dsprep.sources.readers import ArchivedCaptions, CaptionReader
-from dsprep.sources.unread import kind_by_content
 
 if TYPE_CHECKING:
     from dsprep.rows import Reader

@@ -1,0 +1,111 @@
+"""The masks of Pascal VOC's sets, in ``SegmentationClass``, and what else is there of this kind."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dsprep.annotations.masks import Color
+from dsprep.errors import BadSample, DsprepError
+from dsprep.findings import Finding
+from dsprep.sources.annotated.masks import Masks, parse_color, require_numbers
+from dsprep.units import format_count
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+    from dsprep.sources.source import Source
+
+_CLASSES, _OBJECTS = (re.compile(rf"(?:^|/)Segmentation{of}/[^/]+$") for of in ("Class", "Object"))
+_LABELMAP = re.compile(r"(?:^|/)labelmap\.txt$")  # of CVAT and datumaro: colors and names
+
+
+def masks_of(
+    source: Source, files: Files, called: Sequence[str], others: Sequence[str], notes: list[Finding]
+) -> tuple[Masks | None, list[str]]:
+    """Return the masks of images that are called so, if they are taken, and the files used.
+
+    Images that are masks and are not taken become findings, with a note.
+    """
+    table = files.table.select("path", "size")
+    named = table.filter(table["path"].str.contains("Segmentation", literal=True))  # fast
+    sizes = dict(named.sort("path").iter_rows())
+    of_objects = [path for path in sizes if _OBJECTS.search(path)]
+    _note(of_objects, "their pixels are numbers of objects", notes)
+    of_classes = [path for path in sizes if _CLASSES.search(path)]
+    if source.masks is not None or not of_classes:
+        return None, []
+    labelmap = next(filter(_LABELMAP.search, others), "")
+    masks, why = None, ""
+    if not source.takes_masks:
+        why = "the output has no place for masks"
+    elif files.archive is not None:
+        why = "masks in an archive are not read: unpack it"
+    else:
+        masks, why = _readable(_named(source.root, called, of_classes, sizes), labelmap, files)
+    if masks is None:
+        _note(of_classes, why, notes)
+        return None, []
+    own = frozenset(masks.paths)
+    _note([path for path in of_classes if path not in own], "no image has their names", notes)
+    return masks, [labelmap] if labelmap and masks.colors else []
+
+
+def _note(paths: Sequence[str], why: str, notes: list[Finding]) -> None:
+    """Say which masks are not read."""
+    if paths:
+        said = f"{format_count(len(paths), 'mask')} not read, such as {paths[0]}: {why}"
+        notes.append(Finding("note", "", said))
+    notes += [Finding("not-read", path) for path in paths]
+
+
+def _named(
+    root: str, called: Sequence[str], paths: Sequence[str], sizes: Mapping[str, int]
+) -> Masks:
+    """Return the mask of each image: of its name, in the directory beside that of images."""
+    by_stem = {posixpath.splitext(path)[0]: path for path in paths}
+    by_base = {posixpath.basename(stem): path for stem, path in by_stem.items()}
+    found = []
+    for name in called:
+        directory, base = posixpath.split(name)
+        beside = posixpath.join(posixpath.dirname(directory), "SegmentationClass", base)
+        is_loose = len(by_base) == len(by_stem)
+        found.append(by_stem.get(beside) or (by_base.get(base, "") if is_loose else ""))
+    return Masks(root, tuple(found), [sizes.get(path, 0) for path in found])
+
+
+def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, str]:
+    """Return masks whose pixels are class numbers, or colors that a table names; or why not."""
+    if not any(masks.paths):
+        return None, "no image has their names"
+    try:
+        require_numbers(masks)
+        return masks, ""
+    except DsprepError as error:
+        why = str(error)
+    text = files.text(masks.root, posixpath.join(masks.root, labelmap)) if labelmap else None
+    colors = _colors_in(text or "")
+    if not colors:
+        return None, why
+    masks = replace(masks, colors={color: at for at, color in enumerate(colors)})
+    masks = replace(masks, names=tuple(colors.values()))
+    try:
+        masks.mask(next(at for at, path in enumerate(masks.paths) if path))
+    except BadSample as error:
+        return None, f"{labelmap}: {error}"
+    return masks, ""
+
+
+def _colors_in(text: str) -> dict[Color, str]:
+    """Return the names of classes by color: lines such as ``cat:128,0,0::``; none if unclear."""
+    found: dict[Color, str] = {}
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    for line in lines:
+        name, _, rest = line.partition(":")
+        try:
+            found.setdefault(parse_color(rest.strip()), name.strip())
+        except ValueError:
+            return {}
+    return found if len(found) == len(lines) else {}
