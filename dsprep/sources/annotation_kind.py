@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of this protocol; a kind of another version is left out."""
 
-_STEM = r"([^/]+?)(?:\.[^./]*)?$"  # of an image
+_STEM = r"([^/]+?)(?:\.[^./]*)?$"  # of the name of a file
 LOOKED_AT = 1000  # names in a directory
 _HEAD = 4096  # bytes of a file that the user names, which show what it is
 
@@ -139,10 +139,13 @@ class AnnotatedPlace:
 
     def named_as_images(self, paths: Iterable[str]) -> list[str]:
         """Return those of some files that have the name of an image, in any directory."""
-        stems = {path: os.path.splitext(os.path.basename(path))[0] for path in paths}
-        images = self.files.table["path"].str.extract(_STEM) if stems else self.files.table["path"]
-        found = {*images.filter(images.is_in(list(stems.values())))}
-        return sorted(path for path, stem in stems.items() if stem in found)
+        import polars as pl  # not where kinds are listed
+
+        names = pl.Series(list(paths), dtype=pl.String)
+        if names.is_empty():
+            return []
+        stems, images = (each.str.extract(_STEM) for each in (names, self.files.table["path"]))
+        return names.filter(stems.is_in(images.implode())).sort().to_list()
 
     @cached_property
     def _groups(self) -> Groups:

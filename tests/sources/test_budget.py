@@ -79,10 +79,21 @@ def coco(root: Path) -> None:
         path.write_text(json.dumps(values), "utf-8")
 
 
+def texts_of_images(root: Path) -> None:
+    """Write texts of YOLO, the first of which is empty, and captions in another directory."""
+    files = image_folder(root / "images", ("train", "val"), 9)
+    for number, path in enumerate(sorted(files)):
+        for top, text in (("labels", "0 .5 .5 .1 .1\n" * (number > 0)), ("notes", "a cat\n")):
+            own = root / top / Path(path).with_suffix(".txt")
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_text(text)
+
+
 def make(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Make the sources, and the options that go with each."""
     files = image_folder(root / "classes", ("cat", "dog", "owl"), 3)
     coco(root / "coco")
+    texts_of_images(root / "yolo")
     some = [f"{n}\t{n}\t{path}\n" for n, path in enumerate(files) if path.startswith("cat")]
     (root / "cats.lst").write_text("".join(some), "utf-8")
     with zipfile.ZipFile(root / "a.zip", "w") as archive:
@@ -95,6 +106,7 @@ def make(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     return {
         "classes": (root / "classes", {}),
         "coco": (root / "coco", {}),
+        "yolo": (root / "yolo", {}),
         "shards": (root / "webdataset", {}),
         "parquet": (root / "parquet", {}),
         "list": (root / "classes", {"list_file": str(root / "cats.lst")}),
@@ -106,6 +118,7 @@ def make(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
 BEFORE = {
     "classes": Budget(15),
     "coco": Budget(19, 2),
+    "yolo": Budget(27, 30),  # 18 texts of images, and 12 heads
     "shards": Budget(7, 3),
     "parquet": Budget(5, 2),
     "list": Budget(11, 2),
@@ -134,6 +147,7 @@ def test_above_the_images_a_thousand_names_are_looked_at(tmp_path: Path) -> None
 BEFORE_ON_S3 = {
     "classes": Budget(0, 0, 14),
     "coco": Budget(0, 0, 20),
+    "yolo": Budget(0, 0, 112),
     "shards": Budget(0, 0, 28),
     "parquet": Budget(0, 0, 17),
     "list": Budget(0, 2, 10),
