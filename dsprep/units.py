@@ -69,7 +69,7 @@ def format_count(number: int, noun: str) -> str:
     """Count things for people: ``1 sample``, ``1,281,167 samples``, ``2 classes``, ``3 copies``."""
     if number != 1 and noun.endswith(("py", "ry")):
         return f"{number:,} {noun[:-1]}ies"
-    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    ending = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,} {noun}{ending}"
 
 

@@ -15,8 +15,6 @@ from PIL import Image
 import dsprep
 from dsprep.errors import DsprepError, SourceError
 from tests.images import jpeg
-from tests.sources.boxes import objects as read_objects
-from tests.sources.boxes import read, write
 
 SIZE = 100, 80
 
@@ -208,7 +206,7 @@ def test_a_cell_without_a_box_is_an_image_without_objects(
     images: Path, tmp_path: Path, cell: str
 ) -> None:
     path = tmp_path / "boxes.csv"
-    path.write_text(f'image,bbox\n000.jpg,"{cell}"\n001.jpg,"[1, 2, 3, 4]"\n')
+    path.write_text(f'image,bbox\n000.jpg,"{cell}"\n001.jpg,"[50, 6, 20, 20]"\n')
     report = dsprep.pack(images, tmp_path / "out", to="webdataset", annotations=[path], workers=1)
     assert not report.rejects
     assert report.objects
@@ -332,11 +330,3 @@ def test_a_dry_run_says_what_it_looked_at_and_found(images: Path, tmp_path: Path
         "3 of 3 samples tried: 1 sample that would be rejected: 002.jpg: its annotations: "
         "boxes.csv:4: the box 1, 2, x, 4 is not four numbers"
     ]
-
-
-def test_the_order_of_a_column_bbox_can_be_named_alone(tmp_path: Path) -> None:
-    root = write(tmp_path, {"1.jpg": None, "boxes.csv": 'image,bbox\n1.jpg,"[10, 5, 30, 15]"\n'})
-    named = [str(root / "boxes.csv")]
-    for kind, found in (("xyxy", (10, 5, 30, 15)), ("xywh", (10, 5, 40, 20))):
-        catalog, _ = read(root, annotations=named, box=kind)
-        assert [each.box for each in read_objects(catalog)["1.jpg"].items] == [found]

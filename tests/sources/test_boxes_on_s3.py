@@ -81,7 +81,7 @@ SETS: dict[str, tuple[Callable[[], dict[str, Any]], tuple[str, ...]]] = {
     "masks": (
         masked_files,
         ("@/in", "--masks", "@/masks", "--mask-classes", "@/classes.txt")
-        + ("--annotations", "@/boxes.csv"),
+        + ("--annotations", "@/boxes.csv", "--box", "xywh"),
     ),
 }
 

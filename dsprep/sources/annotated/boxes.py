@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,13 +23,24 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbered
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows, some_lines
+from dsprep.sources.annotated.box_orders import (
+    EDGES,
+    HEIGHT,
+    KINDS,
+    NUMBER,
+    WIDTH,
+    Order,
+    corners_of,
+    order_of,
+    sizes_in_headers,
+)
 from dsprep.sources.annotated.masks import WRONG, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.places.archive import Archive
+    from dsprep.places.files import Files
     from dsprep.sources.source import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
@@ -50,22 +62,21 @@ _BACKGROUND = "background"
 _SHOWN = 3
 _LONGEST = 60  # characters of a cell in a message
 
-_IMAGE, _CLASS = "number of the image", "number of the class"  # columns that are added
+_IMAGE, _CLASS = NUMBER, "number of the class"  # columns that are added
 _WRONG = "what is wrong with the class"  # column that is added, too
-_EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
 _NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
 
 
 class _Spelling(NamedTuple):
     """A naming of columns that hold a box, and what their numbers mean."""
 
-    kind: str  # `xywh`, `xyxy`, `xxyy` or `cxcywh`
+    kind: str  # `xywh`, `xyxy` or `cxcywh`; empty if the names do not tell
     columns: tuple[str, ...]  # in lower case: four, or one that has all
     shares: bool = False
 
 
 _SPELLINGS = (
-    _Spelling("xywh", ("bbox",)),
+    _Spelling("", ("bbox",)),
     _Spelling("xyxy", ("xmin", "ymin", "xmax", "ymax")),
     _Spelling("xyxy", ("x_min", "y_min", "x_max", "y_max")),
     _Spelling("xyxy", ("x1", "y1", "x2", "y2")),
@@ -120,7 +131,7 @@ def scan_of(
     return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
-def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Scan:
+def scan_boxes(source: Source, path: str, files: Files) -> Scan:
     """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
@@ -129,7 +140,9 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
     from dsprep.sources.labels.table import LABEL_COLUMNS, PATH_COLUMNS
     from dsprep.text import read_data
 
-    data = read_data(path) if archive is None else read_beside(source.root, path, archive)
+    data = (
+        read_data(path) if files.archive is None else read_beside(source.root, path, files.archive)
+    )
     cells, lines, *_ = parse_cells(data, path)
     columns = cells.columns
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
@@ -174,7 +187,8 @@ def scan_boxes(source: Source, path: str, archive: Archive | None = None) -> Sca
         assert runs is not None
         scan = _scan_runs(cells, images.to_list(), runs, classes, digest, path)
     else:
-        scan = _scan_boxes(cells, images.to_list(), spelling, classes, digest, path)
+        measure = partial(sizes_in_headers, source.root, files)
+        scan = _scan_boxes(cells, images, spelling, classes, digest, path, measure)
     return scan._replace(findings=[*scan.findings, *notes])
 
 
@@ -275,7 +289,7 @@ def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> 
     if source.box is not None:
         kind, _, unit = source.box.partition(":")
         asked = tuple(source.box_columns) or tuple(filter(None, [lower.get("bbox")]))
-        if kind not in ("xywh", "xyxy", "cxcywh") or unit not in ("", "normalized"):
+        if kind not in KINDS or unit not in ("", "normalized"):
             raise OptionError(
                 f"--box {source.box}: it can be xywh, xyxy or cxcywh, also with :normalized"
             )
@@ -295,11 +309,12 @@ def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> 
 
 def _scan_boxes(
     cells: pl.DataFrame,
-    images: list[str],
+    images: pl.Series,
     spelling: _Spelling,
     classes: _Classes,
     digest: str,
     path: str,
+    measure: Callable[[pl.Series], pl.DataFrame],
 ) -> Scan:
     import polars as pl
 
@@ -309,25 +324,26 @@ def _scan_boxes(
         is_empty = (
             texts.str.strip_chars(" []()").str.to_lowercase().is_in(["", "nan", "none", "null"])
         )
-        is_box = parts.list.len() == len(_EDGES)
+        is_box = parts.list.len() == len(EDGES)
         own = pl.DataFrame(
-            {edge: parts.list.get(at, null_on_oob=True) for at, edge in enumerate(_EDGES)}
+            {edge: parts.list.get(at, null_on_oob=True) for at, edge in enumerate(EDGES)}
         )
         own = own.with_columns(pl.when(is_box).then(pl.all()).name.keep())
     else:
         own = cells.select(pl.col(*spelling.columns))
         is_empty = own.select(pl.all_horizontal(pl.all().is_in(["", "nan", "NaN"]))).to_series()
-        own.columns = list(_EDGES)
+        own.columns = list(EDGES)
     rows = cells.with_columns(own.cast(pl.Float64, strict=False)).filter(
         ~is_empty & (pl.col(_CLASS).is_not_null() | pl.col(_WRONG).is_not_null())
     )
-    finite = pl.all_horizontal((pl.col(_EDGES).abs() < 2.0**31).fill_null(False))
-    a, b, c, d = map(pl.col, _EDGES)
-    corners = {
-        "xywh": (a, b, a + c, b + d),
-        "xyxy": (a, b, c, d),
-        "cxcywh": (a - c / 2, b - d / 2, a + c / 2, b + d / 2),
-    }[spelling.kind]
+    finite = pl.all_horizontal((pl.col(EDGES).abs() < 2.0**31).fill_null(False))
+    lower = {name.lower(): name for name in cells.columns}
+    tried = ""
+    if not spelling.kind:
+        sizes = _sizes(cells, images, spelling, lower, measure)
+        order, tried = _tried_order(rows.filter(finite), sizes, spelling, path)
+        spelling = spelling._replace(kind=order.kind, shares=order.shares)
+    corners = corners_of(Order(spelling.kind, spelling.shares))
     far = ~pl.all_horizontal(each.is_between(-1, 2) for each in corners)
     problem = (
         pl.when(~finite)
@@ -339,42 +355,76 @@ def _scan_boxes(
         .otherwise(pl.col(_WRONG))
     )
     rows = rows.with_columns(problem.alias(_WRONG)).with_columns(
-        each.alias(edge) for each, edge in zip(corners, _EDGES, strict=True)
+        each.alias(edge) for each, edge in zip(corners, EDGES, strict=True)
     )
     wrong, notes = _wrong_rows(rows, "box", spelling.columns, path)
     rows = rows.filter(pl.col(_WRONG).is_null())
-    inside = pl.all_horizontal(pl.col(_EDGES).is_between(0, 1))
+    inside = pl.all_horizontal(pl.col(EDGES).is_between(0, 1))
     if not spelling.shares and rows.height and rows.select(inside.all()).item():
         raise OptionError(
             f"{path}: all boxes lie between 0 and 1, as shares of the size of images do: give "
             f"--box {spelling.kind}:normalized --box-columns {','.join(spelling.columns)}"
         )
-    again = rows.filter(~pl.struct(_IMAGE, _CLASS, *_EDGES).is_first_distinct())["line"]
+    again = rows.filter(~pl.struct(_IMAGE, _CLASS, *EDGES).is_first_distinct())["line"]
     if not again.is_empty():
         said = f"{format_count(len(again), 'row')} equal to an earlier one (image, box and class)"
         lines = format_some(list(map(str, again.head(_SHOWN + 1))))
         notes.append(f"{said}, kept as objects of their own: lines {lines}")
     numbers = pl.int_range(len(images) + 1, eager=True)
     starts = rows[_IMAGE].search_sorted(numbers, "left")  # rows are in the order of images
-    lower = {name.lower(): name for name in cells.columns}
     flags = [(lower[name], flag) for name, flag in _FLAGS.items() if name in lower]
     sets = tuple(
         frozenset(flag for cell, (_, flag) in zip(row, flags, strict=True) if cell in ("1", "true"))
         for row in (rows.select(pl.col(name).str.to_lowercase() for name, _ in flags).iter_rows())
     )
-    extents = _extents(cells, images, spelling, lower)
+    extents = _extents(cells, images.to_list(), spelling, lower)
     annotations = TableBoxes(
         array("q", starts.to_list()),
-        by_rows(rows.select(_EDGES), "d"),
+        by_rows(rows.select(EDGES), "d"),
         array("i", rows[_CLASS].to_list()),
         sets if flags else (),
         extents,
         wrong,
     )
     unit = " as shares" if spelling.shares else ""
-    said = f"boxes are {spelling.kind}{unit}: {', '.join(spelling.columns)}"
+    said = f"boxes are {spelling.kind}{unit}: {', '.join(spelling.columns)}{tried}"
     named = classes.names, classes.ids
-    return scan_of(annotations, images, *named, digest, path, [said, *notes], keeps_unlisted=True)
+    names = images.to_list()
+    return scan_of(annotations, names, *named, digest, path, [said, *notes], keeps_unlisted=True)
+
+
+def _sizes(
+    cells: pl.DataFrame,
+    images: pl.Series,
+    spelling: _Spelling,
+    lower: dict[str, str],
+    measure: Callable[[pl.Series], pl.DataFrame],
+) -> pl.DataFrame:
+    """Return the sizes of images that columns tell; else those of some, by their headers."""
+    import polars as pl
+
+    known = [
+        (number, *size)
+        for number, size in enumerate(_extents(cells, images.to_list(), spelling, lower))
+        if size
+    ]
+    if not known:
+        return measure(images)
+    return pl.DataFrame(
+        known, {NUMBER: pl.Int64, WIDTH: pl.Float64, HEIGHT: pl.Float64}, orient="row"
+    )
+
+
+def _tried_order(
+    rows: pl.DataFrame, sizes: pl.DataFrame, spelling: _Spelling, path: str
+) -> tuple[Order, str]:
+    """Return the order of four numbers that fits the sizes of images, and why."""
+    if sizes.is_empty() or rows.is_empty():  # another error says what is wrong
+        return Order("xywh"), ""
+    boxes = rows.select("line", _IMAGE, *EDGES).join(sizes, on=_IMAGE, how="left")
+    order = order_of(boxes, spelling.columns[0], path)
+    count = format_count(sizes.drop_nulls().height, "image")
+    return order, f", by the size of {count}"
 
 
 def _wrong_rows(

@@ -54,4 +54,4 @@ class BoxTableKind(AnnotationKind):
         from dsprep.sources.annotated.boxes import scan_boxes
 
         (named,) = place.named
-        return scan_boxes(source, named.path, place.files.archive)
+        return scan_boxes(source, named.path, place.files)
