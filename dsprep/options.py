@@ -169,7 +169,7 @@ _RULES = """
     it names a column of a table; give the table with --labels
 --label-column needs --labels --annotations
     it names a column of a table; give --labels TABLE, or --label-field if it is the source
---box --box-columns --no-object needs --annotations
+--box-columns --no-object needs --annotations
     it tells how a table of boxes is read; give the table with --annotations
 sagemaker: --class-names needs --algorithm
     it tells a hyperparameter, num_classes; give --algorithm NAME

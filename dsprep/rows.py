@@ -145,7 +145,7 @@ class Reader(ABC):
             return self
         fields = tuple(each for each in settled.schema.fields if each.places)
         schema = replace(settled.schema, fields=fields)
-        return replace(self, reading=Reading(schema, self.table, settled.ignored))
+        return replace(self, reading=Reading(schema, self.table, settled.ignored, box=settled.box))
 
     def typed(self, sample: Sample | BadSample) -> Sample | BadSample:
         """Convert a whole sample to the schema, or return the reason to reject it."""

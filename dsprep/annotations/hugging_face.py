@@ -11,15 +11,20 @@ from typing import Any
 
 from dsprep.annotations.objects import (
     FLAGS,
+    SHARES,
+    Box,
     Object,
     Objects,
     area_of_object,
     box_of_sides,
     extent_of_pixels,
+    numbers,
     to_object,
 )
+from dsprep.annotations.orders import Order
 
 BOX = "bbox"
+DOCUMENTED = Order("xywh")
 CATEGORIES = ("category", "categories", "category_id", "label", "labels")
 _FLAGS = {"iscrowd": "crowd", **{flag: flag for flag in FLAGS if flag != "crowd"}}
 APART = frozenset(name for name, flag in _FLAGS.items() if flag != "truncated")
@@ -38,8 +43,14 @@ def has_form(value: Any) -> bool:
     return isinstance(value, dict) and category_in(value) is not None
 
 
-def parse(value: Any) -> Objects:
+def parse(value: Any, order: Order = DOCUMENTED) -> Objects:
     """Return the objects of a struct of lists, or of a list of structs."""
+    items = tuple(_object(each, order) for each in structs_of(value))
+    return Objects(items, SHARES if order.shares else None)
+
+
+def structs_of(value: Any) -> list[dict[str, Any]]:
+    """Return a struct of lists as a list of structs."""
     if isinstance(value, dict):
         if not isinstance(value.get(BOX), list | tuple):
             raise ValueError(f"has no list {BOX}")
@@ -47,24 +58,34 @@ def parse(value: Any) -> Objects:
         if {*map(len, lists.values())} - {len(lists[BOX])}:
             raise ValueError("has lists of different lengths")
         parts = (dict(zip(lists, each, strict=True)) for each in zip(*lists.values(), strict=True))
-        value = list(parts)
-    return Objects(tuple(map(_object, value)))
+        return list(parts)
+    return list(value)
 
 
-def _object(values: dict[str, Any]) -> Object:
+def _object(values: dict[str, Any], order: Order) -> Object:
     segmentation = values.get("segmentation") or ()
     is_runs = isinstance(segmentation, dict)
     category = category_in(values)
     known = _KNOWN | {category}
     others = {name: each for name, each in values.items() if name not in known}
     own = {
-        "box": box_of_sides(values[BOX]),
+        "box": box_of_sides(values[BOX]) if order == DOCUMENTED else _box(values[BOX], order),
         "class": values[category or BOX],
         "polygons": () if is_runs else segmentation,
         "rle": segmentation if is_runs else values.get("rle"),
         "more": {**json.loads(values.get("more") or "{}"), **others},
     }
     return to_object(values | own | {flag: bool(values.get(name)) for name, flag in _FLAGS.items()})
+
+
+def _box(values: Any, order: Order) -> Box:
+    """Return the box of four numbers in another order than the documented one."""
+    found = numbers(values)
+    if len(found) == 4:
+        x0, y0, x1, y1 = order.corners(*found)
+        if x0 <= x1 and y0 <= y1:
+            return x0, y0, x1, y1
+    raise ValueError(f"bbox is {values!r:.60}, not {order.words}")
 
 
 def write(objects: Objects) -> dict[str, list[Any]]:

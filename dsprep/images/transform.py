@@ -21,7 +21,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
 
 from dsprep.arguments import accept
-from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.images import bilinear, structure
 from dsprep.images.header import (
     DEFAULT_MAX_PIXELS,
@@ -517,6 +517,21 @@ def upright_size(data: bytes) -> Size:
     """Return the size of an image as it is displayed."""
     header = read_header(data)
     return _stored_size((header.width, header.height), orientation_in(data))
+
+
+def size_either_way(head: bytes) -> tuple[float, float] | tuple[None, None]:
+    """Return a size that both the stored image and the displayed one lie in; None if unknown.
+
+    Args:
+        head: How the image begins.
+    """
+    try:
+        header = read_header(head)
+        if b"Exif\0" in head and orientation_in(head) in _ON_ITS_SIDE:
+            return (max(header.width, header.height),) * 2
+    except BadSample:
+        return None, None
+    return header.width, header.height
 
 
 # Pixels of a decoded image: colors, number, and which way is up

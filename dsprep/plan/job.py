@@ -381,6 +381,7 @@ def _keeps_fields(job: Job, catalog: Catalog) -> bool:
         not reader.reads_format(layout.name),
         job.writes_tree,  # its files are laid out by the schema
         choice.rename or choice.cast or choice.label_type or choice.schema,
+        catalog.settled.box,
         label is not None and len((label.places or ((),))[0]) > 1,  # a part of JSON
         job.images.moves_fields(schema),
         made is not None and made.is_raw,

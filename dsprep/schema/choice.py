@@ -33,6 +33,7 @@ class Choice:
     look_all: bool = False  # whether all samples are looked at
     no_image: bool = False  # whether samples need no image
     raw_image: str = ""  # the shape of the image, which is bare pixels; empty if it is not given
+    box: str = ""  # what the four numbers of boxes are; empty if that is as documented
     unlabeled: bool = False  # whether no field is the label, as the schema says
 
     def __post_init__(self) -> None:

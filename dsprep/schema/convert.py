@@ -12,7 +12,9 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
+from dsprep.annotations import hugging_face
 from dsprep.annotations.objects import Objects
+from dsprep.annotations.orders import Order
 from dsprep.sample import Floats, Ints, Value
 from dsprep.schema.fields import Field, single, to_int, to_text
 
@@ -28,6 +30,7 @@ class Column(NamedTuple):
     field: Field
     is_number: bool = False  # whether the text of a value is the number of a class
     has_ids: bool = False  # whether classes of objects have ids, where other formats have numbers
+    box: str = ""  # what the four numbers of a box are, as `--box` calls it, if the user says so
 
 
 def converter_of(column: Column) -> Convert:
@@ -51,7 +54,15 @@ def objects(column: Column) -> Convert | None:
             raise ValueError(f"the class {own} is none of the classes")
         return number
 
-    return partial(_renumbered, field.kind.convert, number_of)
+    convert = field.kind.convert
+    if column.box:
+        convert = partial(_in_order, convert, Order.of(column.box))
+    return partial(_renumbered, convert, number_of)
+
+
+def _in_order(convert: Convert, order: Order, value: Value) -> Objects | None:
+    """Return objects whose boxes Hugging Face's form has in another order."""
+    return hugging_face.parse(value, order) if hugging_face.has_form(value) else convert(value)
 
 
 def _renumbered(convert: Convert, number_of: Callable[[int], int], value: Value) -> Objects | None:

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from math import isfinite
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from dsprep.annotations import hugging_face, mxnet, objects
 from dsprep.annotations.objects import APART, Objects
@@ -28,6 +29,7 @@ LABEL_TEXT = "label text"
 # in a `Meaning`: floats may hold the label, which is a class if it is one whole number
 LABEL_FLOATS = "label floats"
 _SHOWN = 60
+_MOST_BOXES = 100_000  # that show their order
 
 
 class Meaning(NamedTuple):
@@ -68,6 +70,10 @@ class Table(Protocol):
         """Return the fields of a raw sample, several that are one value together made that one."""
 
 
+BoxSeen: TypeAlias = tuple[str, float, float, float, float, float | None, float | None]
+"""The key of a sample, four numbers of a box in it, and the size of its image."""
+
+
 @dataclass
 class Seen:
     """What samples of a look have at a place."""
@@ -78,6 +84,8 @@ class Seen:
     width: int = 0  # the length of the first list
     keys: dict[str, None] = field(default_factory=dict)  # some keys of JSON objects
     flags: bool = False  # whether some objects have a flag by which they are not like others
+    # boxes of objects as Hugging Face has them: the sample, four numbers, width and height
+    boxes: list[BoxSeen] = field(default_factory=list)
 
 
 @dataclass
@@ -102,6 +110,7 @@ class Observed:
                 own.kinds.setdefault(kind, example)
             own.keys |= seen.keys
             own.flags |= seen.flags
+            own.boxes += seen.boxes
 
 
 def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed:
@@ -131,6 +140,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                     hint = None if hint == LABEL_FLOATS and choice.label_type else hint
                     hints[name] = "text" if is_text else hint
                 _see(found, (name,), value, hints[name], sample.key)
+                _see_boxes(found.places[name,], value, sample)
         wholes = {raw: parsed(sample.fields.get(raw)) for raw in roots}
         for path in parts:
             if (value := below(wholes[path[0]], path)) is not None:
@@ -141,6 +151,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
             found.places[path[:1]].keys |= dict.fromkeys(whole)
             if type_of(value := below(whole, path)) == OBJECTS:
                 _see(found, path, value, OBJECTS, sample.key)
+                _see_boxes(found.places[path], value, sample)
             if type(number := whole.get(IMAGE_ID)) is int and (path[0], IMAGE_ID) not in parts:
                 _see(found, (path[0], IMAGE_ID), number, None, sample.key)
         for (name, *_), seen in found.places.items() if choice.label else ():
@@ -162,6 +173,21 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
         if not seen.width and kind.startswith("list<"):
             listed: Any = parse_label(value) if isinstance(value, bytes | str) else value
             seen.width = len(listed)
+
+
+def _see_boxes(seen: Seen, value: Value, sample: Sample) -> None:
+    """Take the boxes of objects as Hugging Face has them, with the size of the image."""
+    if not hugging_face.has_form(value) or len(seen.boxes) >= _MOST_BOXES:
+        return
+    from dsprep.images.transform import size_either_way  # only boxes need it
+
+    images = (each for each in sample.fields.values() if isinstance(each, bytes))
+    width, height = next(filter(all, map(size_either_way, images)), (None, None))
+    with suppress(ValueError, TypeError, LookupError):  # reading it reports that
+        for each in hugging_face.structs_of(value):
+            a, b, c, d = numbers = tuple(map(float, each[hugging_face.BOX]))
+            if all(map(isfinite, numbers)):
+                seen.boxes.append((sample.key, a, b, c, d, width, height))
 
 
 def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:

@@ -31,10 +31,11 @@ class Reading:
     ignored: frozenset[str] = frozenset()  # the places that are left out
     # whether samples stay raw, apart from fields that are left out: those of the same format
     raw: bool = False
+    box: str = ""  # as `Settled.box`
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to workers without what is compiled."""
-        return Reading, (self.schema, self.table, self.ignored, self.raw)
+        return Reading, (self.schema, self.table, self.ignored, self.raw, self.box)
 
     @cached_property
     def _plain(self) -> dict[str, _Plain | None]:
@@ -47,14 +48,15 @@ class Reading:
             for place in each.places:
                 if len(place) == 1:
                     is_number = self.table.meaning(place[0]).type in (LABEL_TEXT, "class")
-                    convert = converter_of(Column(each, is_number, self.table.has_class_ids))
+                    column = Column(each, is_number, self.table.has_class_ids, self.box)
+                    convert = converter_of(column)
                     known[place[0]] = each.name, convert, each
         return dict.fromkeys(self.ignored | self._wholes, None) | known
 
     @cached_property
     def _nested(self) -> list[tuple[Place, Field, Convert]]:
         return [
-            (place, each, converter_of(Column(each)))
+            (place, each, converter_of(Column(each, box=self.box)))
             for each in self.schema.fields
             for place in each.places
             if len(place) > 1

@@ -32,6 +32,7 @@ class Settled(NamedTuple):
     notes: tuple[str, ...] = ()  # what there is to say, a line each
     counts: Mapping[str, int] = {}  # how many samples of the look have each field
     samples: int = 0  # how many samples were looked at
+    box: str = ""  # what the user says of the boxes of objects as Hugging Face has them
 
 
 def settle(
@@ -53,7 +54,8 @@ def settle(
         for each in schema.fields
     }
     notes = _notes(ignored, evidence)
-    return Settled(schema, frozenset(ignored), notes, counts, observed.samples)
+    box = choice.box if any(seen.boxes for seen in observed.places.values()) else ""
+    return Settled(schema, frozenset(ignored), notes, counts, observed.samples, box)
 
 
 def _fields(evidence: Evidence) -> tuple[dict[str, Field], set[str]]:

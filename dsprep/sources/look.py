@@ -96,7 +96,24 @@ def settle_samples(
         choice = replace(choice, schema=without_sizes(choice.schema, pixels))
         declared = without_sizes(declared, pixels)
     settled = settle(observed, table, choice, source, declared)
+    if not choice.box:
+        settled = settled._replace(notes=(*settled.notes, *_tried_boxes(observed, source)))
     return with_pixels(settled, pixels), pixels
+
+
+def _tried_boxes(observed: Observed, source: str) -> list[str]:
+    """Try whether boxes are in the documented order; refuse others, and return notes."""
+    boxes = max((seen.boxes for seen in observed.places.values()), key=len, default=[])
+    if not boxes:
+        return []
+    import polars as pl
+
+    from dsprep.sources.box_orders import EDGES, HEIGHT, WHERE, WIDTH, require_documented
+
+    names = (WHERE, *EDGES, WIDTH, HEIGHT)
+    kinds = {name: pl.String if name == WHERE else pl.Float64 for name in names}
+    note = require_documented(pl.DataFrame(boxes, kinds, orient="row"), source)
+    return [note] if note else []
 
 
 def look_at(task: tuple[Reader, Rows, Choice]) -> Observed:

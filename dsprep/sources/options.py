@@ -46,8 +46,9 @@ class AnnotationOptions(Options):
         choices=("keep", "drop"),
     )
     box: str | None = _rare_annotations(
-        "What the columns of a box in --annotations mean, if their names do not tell: xywh, xyxy "
-        "or cxcywh; with :normalized, shares of the width and height of images.",
+        "What the numbers of a box mean, in --annotations if the names of columns do not tell, or "
+        "in objects of Hugging Face's data sets: xywh, xyxy or cxcywh; with :normalized, shares of "
+        "the width and height of images.",
         metavar="KIND",
     )
     box_columns: Sequence[str] = _rare_annotations(

@@ -84,6 +84,11 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
         every = source.needs_names or source.keep_classes is not None
         catalog, notes = with_schema(catalog, source.choice, every, run_all)
         findings = [*findings, *notes]
+    if source.choice.box and not catalog.settled.box:
+        raise OptionError(
+            f"--box {source.choice.box} has no effect: it tells how the boxes of a table or of "
+            "Hugging Face's data sets are read; give the table with --annotations"
+        )
     if source.keep_classes is not None:
         from dsprep.sources.labels.subset import keep_classes
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar, cast
 
+from dsprep.annotations.orders import Order
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, called_with, field, options_in
 from dsprep.errors import OptionError, SourceError
@@ -17,7 +18,13 @@ from dsprep.options import given_options, require_effect
 from dsprep.places.names import expand, located
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
-from dsprep.sources.options import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
+from dsprep.sources.options import (
+    AnnotationOptions,
+    ClassOptions,
+    FieldOptions,
+    SelectionOptions,
+    SourceOptions,
+)
 from dsprep.storage.files import exists
 
 ARRAYS = (".npy", ".npz")
@@ -138,6 +145,7 @@ def choice_of(options: FieldOptions) -> Choice:
     schema, unlabeled = options.schema, False
     if isinstance(schema, str):
         schema, unlabeled = read_schema(schema)
+    named = options if isinstance(options, AnnotationOptions) else AnnotationOptions()
     return Choice(
         image=options.image_field,
         label=options.label_field,
@@ -150,6 +158,7 @@ def choice_of(options: FieldOptions) -> Choice:
         look_all=options.look == "all",
         no_image=options.no_image,
         raw_image=options.raw_image or "",
+        box=Order.of(named.box).option if named.box and not named.annotations else "",
         unlabeled=unlabeled,
     )
 

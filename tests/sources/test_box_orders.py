@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from dsprep.errors import SourceError
+import dsprep
+from dsprep.annotations.objects import SHARES, Objects
+from dsprep.errors import OptionError, SourceError
 from tests.sources.boxes import SIZE, image, notes, read, write
 from tests.sources.boxes import objects as read_objects
 
@@ -37,6 +43,16 @@ def table(kind: str) -> str:
     return "image_id,bbox\n" + "".join(rows)
 
 
+def boxes_in_pixels(objects: Iterable[Objects]) -> list[tuple[float, ...]]:
+    """Return the box of each image, whatever it is measured on."""
+    found = []
+    for each in objects:
+        sizes = SIZE * 2 if each.extent == SHARES else (1, 1, 1, 1)
+        (item,) = each.items
+        found.append(tuple(side * size for side, size in zip(item.box, sizes, strict=True)))
+    return found
+
+
 @pytest.mark.parametrize("kind", ["xywh", "xyxy", "cxcywh:normalized", "xyxy:normalized"])
 def test_the_sizes_of_images_tell_the_order(tmp_path: Path, kind: str) -> None:
     root = write(tmp_path / "a", {"0.jpg": None, "1.jpg": None})
@@ -47,11 +63,7 @@ def test_the_sizes_of_images_tell_the_order(tmp_path: Path, kind: str) -> None:
             archive.write(root / name, f"images/{name}")
     for source in (root, tmp_path / "a.zip"):
         catalog, findings = read(source, annotations=[str(path)])
-        scale = SIZE * 2 if ":" in kind else (1, 1, 1, 1)
-        found = [
-            tuple(side * by for side, by in zip(each.items[0].box, scale, strict=True))
-            for each in read_objects(catalog).values()
-        ]
+        found = boxes_in_pixels(read_objects(catalog).values())
         assert found == [pytest.approx(box) for box in CORNERS]
         assert f"boxes are {kind.partition(':')[0]}" in notes(findings)
         assert ": bbox, by the size of 2 images" in notes(findings)
@@ -108,3 +120,67 @@ def test_columns_tell_sizes_and_a_turned_image_may_be_measured_as_it_is_shown(
     (root / "b.csv").write_text('image,bbox\n1.jpg,"[2, 30, 15, 8]"\n')
     _, findings = read(root, annotations=[str(root / "b.csv")])
     assert "boxes are xywh: bbox" in notes(findings)
+
+
+# Objects as Hugging Face has them: documented as x, y, width and height
+
+
+def described(root: Path, kind: str) -> Path:
+    """Write a folder with metadata.jsonl, whose boxes are in an order."""
+    lines = (
+        json.dumps({"file_name": f"{at}.jpg", "objects": {"bbox": [own], "categories": [0]}})
+        for at, own in enumerate(numbers(kind))
+    )
+    files: dict[str, str | bytes | None] = {"0.jpg": None, "1.jpg": None}
+    return write(root, {**files, "metadata.jsonl": "\n".join(lines)})
+
+
+def parquet(root: Path, kind: str) -> Path:
+    """Write a table of Parquet whose boxes are in an order."""
+    root.mkdir()
+    rows = [
+        {
+            "image": {"bytes": image(), "path": f"{at}.jpg"},
+            "objects": {"bbox": [own], "category": [0]},
+        }
+        for at, own in enumerate(numbers(kind))
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), root / "train.parquet")
+    return root
+
+
+@pytest.mark.parametrize("make", [described, parquet])
+def test_objects_in_another_order_than_the_documented_one(
+    tmp_path: Path, make: Callable[[Path, str], Path]
+) -> None:
+    catalog, _ = read(make(tmp_path / "xywh", "xywh"))
+    assert [each.items[0].box for each in read_objects(catalog).values()] == [*CORNERS]
+    for kind in ("xyxy", "cxcywh", "xyxy:normalized"):
+        root = make(tmp_path / kind, kind)
+        with pytest.raises(SourceError, match="as Hugging Face documents them:") as error:
+            read(root)
+        assert f"--box {kind} (" in str(error.value)
+        catalog, _ = read(root, box=kind)
+        found = boxes_in_pixels(read_objects(catalog).values())
+        assert found == [pytest.approx(box) for box in CORNERS]
+        # Parquet to Parquet copies no boxes as they are
+        report = dsprep.pack(root, tmp_path / f"{kind}-out", to="parquet", box=kind, workers=1)
+        assert not report.rejects
+        catalog, _ = read(tmp_path / f"{kind}-out")
+        found = boxes_in_pixels(read_objects(catalog).values())
+        assert sorted(found) == [pytest.approx(box) for box in sorted(CORNERS)]
+
+
+def test_objects_that_may_be_in_another_order_are_noted(tmp_path: Path) -> None:
+    metadata = {"file_name": "0.jpg", "objects": {"bbox": [[10, 5, 30, 15]], "categories": [0]}}
+    root = write(tmp_path, {"0.jpg": None, "metadata.jsonl": json.dumps(metadata)})
+    _, findings = read(root)
+    assert "they may be two corners as well: --box names another order" in notes(findings)
+    _, findings = read(root, box="xywh")
+    assert "--box" not in notes(findings)
+
+
+def test_an_order_of_no_boxes_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path, {"a/0.jpg": None, "b/0.jpg": None})
+    with pytest.raises(OptionError, match="--box xyxy has no effect"):
+        read(root, box="xyxy")

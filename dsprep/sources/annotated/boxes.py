@@ -18,23 +18,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
+from dsprep.annotations.orders import Order
 from dsprep.csv_parsers import CsvError, records_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbered
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows, some_lines
-from dsprep.sources.annotated.box_orders import (
+from dsprep.sources.annotated.masks import WRONG, TableMasks
+from dsprep.sources.box_orders import (
     EDGES,
     HEIGHT,
-    KINDS,
     NUMBER,
+    WHERE,
     WIDTH,
-    Order,
-    corners_of,
     order_of,
     sizes_in_headers,
 )
-from dsprep.sources.annotated.masks import WRONG, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
@@ -287,18 +286,14 @@ def holds_boxes(columns: Iterable[str]) -> bool:
 def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> _Spelling | None:
     """Return how columns hold a box: as the user says, or as their names do."""
     if source.box is not None:
-        kind, _, unit = source.box.partition(":")
+        order = Order.of(source.box)
         asked = tuple(source.box_columns) or tuple(filter(None, [lower.get("bbox")]))
-        if kind not in KINDS or unit not in ("", "normalized"):
-            raise OptionError(
-                f"--box {source.box}: it can be xywh, xyxy or cxcywh, also with :normalized"
-            )
         if len(asked) not in (1, 4) or not set(asked) <= set(columns):
             raise OptionError(
                 f"--box-columns {','.join(asked) or 'missing'}: name four columns, or one of four "
                 f"numbers, of {quoted_names(columns)}"
             )
-        return _Spelling(kind, asked, unit != "")
+        return _Spelling(order.kind, asked, order.shares)
     if set(_OPEN_IMAGES.columns) <= set(columns):
         return _OPEN_IMAGES
     found = next((each for each in _SPELLINGS if set(each.columns) <= lower.keys()), None)
@@ -343,7 +338,7 @@ def _scan_boxes(
         sizes = _sizes(cells, images, spelling, lower, measure)
         order, tried = _tried_order(rows.filter(finite), sizes, spelling, path)
         spelling = spelling._replace(kind=order.kind, shares=order.shares)
-    corners = corners_of(Order(spelling.kind, spelling.shares))
+    corners = Order(spelling.kind, spelling.shares).corners(*map(pl.col, EDGES))
     far = ~pl.all_horizontal(each.is_between(-1, 2) for each in corners)
     problem = (
         pl.when(~finite)
@@ -419,9 +414,12 @@ def _tried_order(
     rows: pl.DataFrame, sizes: pl.DataFrame, spelling: _Spelling, path: str
 ) -> tuple[Order, str]:
     """Return the order of four numbers that fits the sizes of images, and why."""
+    import polars as pl
+
     if sizes.is_empty() or rows.is_empty():  # another error says what is wrong
         return Order("xywh"), ""
-    boxes = rows.select("line", _IMAGE, *EDGES).join(sizes, on=_IMAGE, how="left")
+    where = pl.format("line {}", "line").alias(WHERE)
+    boxes = rows.select(where, _IMAGE, *EDGES).join(sizes, on=_IMAGE, how="left")
     order = order_of(boxes, spelling.columns[0], path)
     count = format_count(sizes.drop_nulls().height, "image")
     return order, f", by the size of {count}"

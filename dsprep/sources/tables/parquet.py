@@ -98,7 +98,9 @@ def read_parquet(
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     changed = frozenset({"label"} if columns.label else ())
-    told = (declared, True, imageless)
+    # No column says what the four numbers of its boxes are, so that samples are looked at.
+    is_known = declared.objects is None or known is not None
+    told = (declared, is_known, imageless)
     catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
     return catalog, findings
 

@@ -6,12 +6,12 @@ most data sets, only one of these makes boxes that lie in their images.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsprep.annotations.orders import ORDERS, Order
 from dsprep.errors import BadSample, SourceError
-from dsprep.images.header import read_header
-from dsprep.places.match import ImageFinder, plain_name
+from dsprep.images.transform import size_either_way
 from dsprep.sources.kind import HEAD
 from dsprep.storage.files import open_file, results
 from dsprep.units import format_count
@@ -27,100 +27,126 @@ MOST_IMAGES = 1000
 _MOST_BYTES = 64_000_000  # of images in an archive, which are read whole
 _MOST_WRONG = 0.01  # the share of boxes that may be wrong in the right order
 _NEAR = 1  # pixels that a box may leave its image by
-_TURNED = 5  # the first EXIF orientation by which width and height change places
 EDGES = ("edge 0", "edge 1", "edge 2", "edge 3")
 """Columns with the four numbers of each box."""
 
-NUMBER, WIDTH, HEIGHT, LINE = "number of the image", "width", "height", "line"
+NUMBER, WIDTH, HEIGHT, WHERE = "number of the image", "width", "height", "where"
 
 
-class Order(NamedTuple):
-    """What four numbers of a box are.
+class TriedOrders(NamedTuple):
+    """Boxes, tried in each order."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        shares: Whether they are shares of the size of the image, and not pixels.
-    """
+    boxes: pl.DataFrame  # all of them
+    measured: int  # how many lie in images of a known size
+    wrong: Mapping[Order, pl.DataFrame]  # by each order that may be, those that it makes wrong
 
-    kind: str
-    shares: bool = False
+    @classmethod
+    def of(cls, boxes: pl.DataFrame) -> TriedOrders:
+        """Try boxes on the sizes of their images.
+
+        Args:
+            boxes: The columns `EDGES`, `WHERE`, `WIDTH` and `HEIGHT`; a size may be null.
+        """
+        import polars as pl
+
+        measured = boxes.drop_nulls([WIDTH, HEIGHT])
+        in_shares = boxes.select(pl.all_horizontal(pl.col(EDGES).is_between(0, 1)).all()).item()
+        orders = [each for each in ORDERS if each.shares == in_shares]
+        wrong = {order: measured.filter(_is_wrong(order)) for order in orders}
+        return cls(boxes, measured.height, wrong)
 
     @property
-    def option(self) -> str:
-        """What ``--box`` calls it."""
-        return f"{self.kind}:normalized" if self.shares else self.kind
+    def left(self) -> Sequence[Order]:
+        """The orders in which boxes lie in their images, without those that make the same boxes."""
+        most = _MOST_WRONG * self.measured
+        left = [order for order, wrong in self.wrong.items() if wrong.height <= most]
+        return [
+            order
+            for at, order in enumerate(left)
+            if not any(_are_same(self.boxes, order, earlier) for earlier in left[:at])
+        ]
 
     @property
-    def words(self) -> str:
-        """What messages call it."""
-        return f"{KINDS[self.kind]}{' as shares' if self.shares else ''}"
+    def total(self) -> str:
+        """How many boxes were tried, for messages."""
+        return format_count(self.measured, "box")
 
+    @property
+    def choices(self) -> str:
+        """The options that name the orders that are left; all orders if none is left."""
+        orders = self.left or [*self.wrong]
+        return " or ".join(f"--box {each.option} ({each.words})" for each in orders)
 
-KINDS = {
-    "xywh": "x, y, width and height",
-    "xyxy": "two corners",
-    "cxcywh": "center, width and height",
-}
-"""The orders that users name, with what messages call them."""
-
-ORDERS = tuple(Order(kind, shares) for shares in (False, True) for kind in KINDS)
-
-
-def corners_of(order: Order) -> Sequence[pl.Expr]:
-    """Return x0, y0, x1 and y1 of boxes whose numbers are the columns `EDGES`."""
-    import polars as pl
-
-    a, b, c, d = map(pl.col, EDGES)
-    return {
-        "xywh": (a, b, a + c, b + d),
-        "xyxy": (a, b, c, d),
-        "cxcywh": (a - c / 2, b - d / 2, a + c / 2, b + d / 2),
-    }[order.kind]
+    def examples(self, orders: Iterable[Order]) -> Sequence[str]:
+        """Say how many boxes are wrong in each order, with the first of them."""
+        return [_example(order, self.wrong[order], self.total) for order in orders]
 
 
 def order_of(boxes: pl.DataFrame, column: str, path: str) -> Order:
-    """Return the one order in which boxes lie in their images, of all that differ.
+    """Return the one order in which the boxes of a table lie in their images.
 
     Args:
-        boxes: The columns `EDGES`, `LINE`, `WIDTH` and `HEIGHT`; a size may be null.
+        boxes: What `TriedOrders.of` takes.
         column: The column of the table that has the four numbers.
         path: The table.
     """
-    import polars as pl
-
-    measured = boxes.drop_nulls([WIDTH, HEIGHT])
-    in_shares = bool(boxes.select(pl.all_horizontal(pl.col(EDGES).is_between(0, 1)).all()).item())
-    orders = [each for each in ORDERS if each.shares == in_shares]
-    wrong = {order: measured.filter(_is_wrong(order)) for order in orders}
-    left = [each for each in orders if wrong[each].height <= _MOST_WRONG * measured.height]
-    same = [each for each in left if left and _are_same(boxes, left[0], each)]
-    if left and len(same) == len(left):
+    tried = TriedOrders.of(boxes)
+    left = tried.left
+    if len(left) == 1:
         return left[0]
-    choices = " or ".join(f"--box {each.option} ({each.words})" for each in left or orders)
-    if not measured.height:
+    unclear = f"{path}: the order of the four numbers in {column!r} is unclear"
+    if not tried.measured:
         raise SourceError(
-            f"{path}: the order of the four numbers in {column!r} is unclear, and the sizes of the "
-            f"images are not known: give {choices}"
+            f"{unclear}, and the sizes of the images are not known: give {tried.choices}"
         )
-    count = format_count(measured.height, "box")
     if left:
-        lie = "lies in its image" if measured.height == 1 else "lie in their images"
+        lie = "lies in its image" if tried.measured == 1 else "lie in their images"
         raise SourceError(
-            f"{path}: the order of the four numbers in {column!r} is unclear, because {count} "
-            f"{lie} in several orders: give {choices}"
+            f"{unclear}, because {tried.total} {lie} in several orders: give {tried.choices}"
         )
     raise SourceError(
         f"{path}: the four numbers in {column!r} are boxes that lie in their images in no order:",
-        *(_example(order, wrong[order], count) for order in orders),
-        f"correct them, or give {choices}",
+        *tried.examples(tried.wrong),
+        f"correct them, or give {tried.choices}",
     )
+
+
+def require_documented(boxes: pl.DataFrame, source: str) -> str:
+    """Refuse boxes of Hugging Face that are not x, y, width and height, as these are documented.
+
+    Args:
+        boxes: What `TriedOrders.of` takes.
+        source: The source, for messages.
+
+    Returns:
+        A note, if another order is as possible; else an empty string.
+    """
+    tried = TriedOrders.of(boxes)
+    documented, left = Order("xywh"), tried.left
+    if not tried.measured:
+        return ""
+    if documented in left:
+        others = " or ".join(each.words for each in left if each != documented)
+        said = f"boxes are {documented.words}, as Hugging Face documents them"
+        return f"{said}; they may be {others} as well: --box names another order" if others else ""
+    raise SourceError(
+        f"{source}: its boxes are not {documented.words}, as Hugging Face documents them:",
+        *tried.examples([documented] if documented in tried.wrong else ()),
+        f"correct them, or give {tried.choices}",
+    )
+
+
+def _corners(order: Order) -> Sequence[pl.Expr]:
+    import polars as pl
+
+    return order.corners(*map(pl.col, EDGES))
 
 
 def _is_wrong(order: Order) -> pl.Expr:
     """Return whether boxes leave their image, or have no size."""
     import polars as pl
 
-    x0, y0, x1, y1 = corners_of(order)
+    x0, y0, x1, y1 = _corners(order)
     width, height = pl.col(WIDTH), pl.col(HEIGHT)
     if order.shares:
         x0, x1, y0, y1 = x0 * width, x1 * width, y0 * height, y1 * height
@@ -132,17 +158,16 @@ def _are_same(boxes: pl.DataFrame, one: Order, two: Order) -> bool:
     """Return whether boxes are the same in two orders."""
     import polars as pl
 
-    pairs = zip(corners_of(one), corners_of(two), strict=True)
+    pairs = zip(_corners(one), _corners(two), strict=True)
     return bool(boxes.select(pl.all_horizontal((a == b).all() for a, b in pairs)).item())
 
 
 def _example(order: Order, wrong: pl.DataFrame, count: str) -> str:
-    """Say how many boxes are wrong in an order, with the first of them."""
-    *edges, line, width, height = wrong.select(*EDGES, LINE, WIDTH, HEIGHT).row(0)
+    *edges, where, width, height = wrong.select(*EDGES, WHERE, WIDTH, HEIGHT).row(0)
     shown = ", ".join(f"{edge:g}" for edge in edges)
     return (
         f"  as {order.words}, {wrong.height:,} of {count} leave their image or have no size, such "
-        f"as {shown} in line {line} ({width:g}x{height:g})"
+        f"as {shown} in {where} ({width:g}x{height:g})"
     )
 
 
@@ -179,6 +204,8 @@ def _some_images(files: Files, images: pl.Series) -> pl.DataFrame:
     """Return rows of files that a table names, evenly among these, with their `NUMBER`."""
     import polars as pl
 
+    from dsprep.places.match import ImageFinder, plain_name
+
     base = pl.col("path").str.split("/").list.last()
     there = files.table.with_columns(base=base, stem=base.str.replace(r"\.[^.]*$", ""))
     named = images.alias("name").to_frame().with_row_index(NUMBER)
@@ -204,16 +231,4 @@ def _size_of_file(path: str) -> tuple[float | None, float | None]:
 
 
 def _size_in(data: bytes | BadSample) -> tuple[float | None, float | None]:
-    """Return width and height of an image; of one that lies on its side, the longer one twice."""
-    if isinstance(data, BadSample):
-        return None, None
-    try:
-        header = read_header(data)
-        if b"Exif\0" in data:  # its boxes may be on the image as it is stored, or as it is shown
-            from dsprep.images.transform import orientation_in  # slow to load
-
-            if orientation_in(data) >= _TURNED:
-                return (max(header.width, header.height),) * 2
-    except BadSample:
-        return None, None
-    return header.width, header.height
+    return (None, None) if isinstance(data, BadSample) else size_either_way(data)
