@@ -195,8 +195,8 @@ sagemaker: --class-names needs --algorithm
     it names columns of a table; give the table with --labels
 --label-regex excludes --list --labels --annotations --label-separator
     it takes labels from file names; leave one of them out
---label-regex needs image_files
-    SOURCE is not a directory or an archive of image files; leave it out
+--label-regex needs image_files --pair
+    SOURCE is not a directory or an archive of image files, nor --pair; leave it out
 lst append: --label-column excludes --label
     --label gives all new rows their label; leave one of them out
 --look excludes --schema

@@ -16,7 +16,7 @@ import dsprep
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.columns import kind_of
-from tests.images import jpeg
+from tests.images import jpeg, png
 
 ROWS = [("b/c", "owl", 1.5, 7), ("1", "cat", None, 8), ("2", "Jörg", 2.0, 9)]
 NAMES = ("id", "label", "weight", "count")
@@ -332,7 +332,7 @@ def test_damaged_parquet_is_refused_or_read() -> None:
 
 
 def name_images(root: Path, *names: str) -> Path:
-    root.mkdir()
+    root.mkdir(parents=True)
     for number, name in enumerate(names):
         (root / name).write_bytes(jpeg(seed=number, size=(32, 24)))
     return root
@@ -363,6 +363,23 @@ def test_the_number_in_a_file_name(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"finds 2 texts .* that are no numbers: a, b"):
         options["label_regex"] = r"_(.)\."
         dsprep.pack(root, tmp_path / "no", label_type="float", **options)
+
+
+def test_a_class_in_the_name_and_a_mask(tmp_path: Path) -> None:
+    name_images(tmp_path / "pets" / "images", *PETS)
+    (tmp_path / "pets" / "masks").mkdir()
+    for name in PETS:
+        (tmp_path / "pets" / "masks" / f"{name[:-4]}.png").write_bytes(png(size=(32, 24)))
+    pairs = {"image": "images/*.jpg", "mask": "masks/*.png"}
+    options: dict[str, Any] = {"to": "webdataset", "pairs": pairs, "label_regex": r"^(\w+)\."}
+    report = dsprep.pack(tmp_path / "pets", tmp_path / "out", shuffle=False, **options)
+    assert (report.classes, report.per_class) == (("cat", "dog"), {0: 2, 1: 3})
+    samples = read_tar(tmp_path / "out/train-000000.tar")
+    assert all({"jpg", "mask.png", "cls"} <= own.keys() for own in samples.values())
+    assert [own["cls"] for own in samples.values()] == [b"0", b"0", b"1", b"1", b"1"]
+    for wrong in ({"pairs": pairs | {"cls": "labels/*.txt"}}, {"pairs": None, "parts": True}):
+        with pytest.raises(OptionError, match="--label-regex"):
+            dsprep.pack(tmp_path / "pets", tmp_path / "no", **options | wrong)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import re
 import shlex
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +26,11 @@ from dsprep.places.files import Files, files_of, list_files, with_sides_of_direc
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
-from dsprep.sources.labels.classes import classes_of_directories, depth_unless_classes
+from dsprep.sources.labels.classes import (
+    classes_in_names,
+    classes_of_directories,
+    depth_unless_classes,
+)
 from dsprep.sources.readers import ArchivedParts, PartFiles, PartReader, stem_of
 from dsprep.storage.files import is_dir
 from dsprep.units import extension_in, format_some
@@ -61,7 +66,10 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
                 "parts takes one directory of files or one archive; name one of the tars"
             )
         if patterns:
-            return _read_pairs(root, files, patterns, known.classes)
+            _require_one_class(source, known, patterns)
+            catalog, findings = _read_pairs(root, files, patterns)
+            catalog, notes = _with_classes_in_names(catalog, source, known)
+            return catalog, [*findings, *notes]
         if not downloaded:
             return _read_stems(root, files, known, source.sides_from)
         # Its own tables lie in the root, and its directories are no classes.
@@ -318,16 +326,9 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
     return _Pattern(option, PartFiles(field, before, after, is_image), stems, literal)
 
 
-def _read_pairs(
-    root: str, files: Files, patterns: Sequence[_Pattern], classes: tuple[str, ...] | None
-) -> Found:
+def _read_pairs(root: str, files: Files, patterns: Sequence[_Pattern]) -> Found:
     """Make the catalog of samples that have all the parts; those that lack one are lost."""
     fields = [pattern.part.field for pattern in patterns]
-    if classes is not None and "cls" not in fields:
-        raise OptionError(
-            f"{root}: its samples have no class, but a list of {len(classes)} classes was given: "
-            "name the part that holds their numbers, as in --pair cls=labels/*.cls"
-        )
     matched = _matched(files.table, patterns)
     there = set(matched["part"].unique())
     for pattern in patterns:
@@ -374,7 +375,35 @@ def _read_pairs(
         )
     reader = PartReader(root, tuple(pattern.part for pattern in patterns), extension)
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    return Catalog(table, root, classes, reader), sorted(findings + lost, key=attrgetter("path"))
+    return Catalog(table, root, None, reader), sorted(findings + lost, key=attrgetter("path"))
+
+
+def _require_one_class(source: Source, known: Known, patterns: Sequence[_Pattern]) -> None:
+    """Refuse names of classes that no sample has, and classes that two options tell."""
+    named = next((each for each in patterns if each.part.field == "cls"), None)
+    if source.label_regex is not None and named is not None:
+        raise OptionError(
+            f"--label-regex {source.label_regex!r} and {named.option} both tell the class: leave "
+            "one out"
+        )
+    if known.classes is not None and named is None and source.label_regex is None:
+        raise OptionError(
+            f"{source.root}: its samples have no class, but a list of {len(known.classes)} classes "
+            "was given: name the part that holds their numbers, as in --pair cls=labels/*.cls, or "
+            "give --label-regex"
+        )
+
+
+def _with_classes_in_names(catalog: Catalog, source: Source, known: Known) -> Found:
+    """Return samples with the classes that ``--label-regex`` finds in their names, if given."""
+    if source.label_regex is None:
+        return replace(catalog, classes=known.classes), []
+    paths, label_type = catalog.table["path"], source.choice.label_type
+    column, classes, notes = classes_in_names(
+        paths, catalog.root, known, source.label_regex, label_type
+    )
+    table = catalog.table.with_columns([] if column is None else [column])
+    return replace(catalog, table=table, classes=classes), notes
 
 
 def _matched(rows: pl.DataFrame, patterns: Sequence[_Pattern]) -> pl.DataFrame:
