@@ -38,6 +38,7 @@ from dsprep.schema import Schema, Settled, idle_names
 from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
+from dsprep.sources.tables.pixel_columns import likely_pixels
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     _require_image(job, catalog)
+    _require_pixels_named(job, catalog)
     idle = idle_names("--keep-fields", sorted(job.images.keep_fields), settled.schema)
     job = replace(
         job,
@@ -309,6 +311,16 @@ def _require_image(job: Job, catalog: Catalog) -> None:
         f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
         "sample is without one: keep the field image"
     )
+
+
+def _require_pixels_named(job: Job, catalog: Catalog) -> None:
+    """Refuse a table of pixels whose rows would become samples without an image."""
+    keeps_images = job.layout.holds_pixels and job.layout.holds_texts
+    has_image = catalog.reader.has_images or catalog.settled.schema.image is not None
+    if has_image or job.source.choice.no_image or not keeps_images:
+        return
+    if pixels := likely_pixels(catalog):
+        raise SourceError(f"{job.source.root}: {pixels}")
 
 
 def _check_of(job: Job, catalog: Catalog) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -381,6 +382,32 @@ class TestPixelColumns:
         assert sorted(image.tobytes() for image in found.values()) == sorted(images)
         against = ("--against", tmp_path / "train.csv", "--pixel-columns", "pixel*")
         assert run_here("verify", tmp_path / "a", *against, "-q").code == 0
+
+    def test_pixels_that_nobody_named_stop_the_command(self, run_here: Run, tmp_path: Path) -> None:
+        digits = tmp_path / "digits.csv"
+        pixels.write_digits(digits, 3)
+        pixels.write_faces(tmp_path / "faces.csv", 3)
+        head, *rows = digits.read_text().splitlines()
+        (tmp_path / "bare.csv").write_text("\n".join(rows))
+        places = (f"{row}x{column}" for row in range(1, 29) for column in range(1, 29))
+        (tmp_path / "places.csv").write_text("\n".join([",".join(["label", *places]), *rows]))
+        colors = head.replace("label,", "").split(",") + [f"pixel{at}" for at in range(784, 2352)]
+        cells = ",".join(["7"] * 2352)
+        (tmp_path / "colors.csv").write_text(f"{','.join(colors)}\n{cells}\n")
+        for name, option in (
+            ("digits", "--pixel-columns 'pixel*'"),
+            ("faces", "--pixel-columns pixels"),
+            ("bare", "--pixel-columns 'column_[1-9]*'"),
+            ("places", "--pixel-columns '[0-9]*'"),
+            ("colors", "--pixel-columns 'pixel*' --raw-image 28x28x3"),
+        ):
+            command = ("pack", tmp_path / f"{name}.csv", tmp_path / name, "--to", "webdataset")
+            stopped = run_here(*command)
+            assert (stopped.code, f"give {option}, or --no-image" in stopped.err) == (4, True)
+            assert run_here(*command, *shlex.split(option), "--dry-run").code == 0
+        assert run_here(*command, "--no-image").code == 0
+        numbers = ("pack", digits, tmp_path / "numbers", "--to", "recordio-protobuf")
+        assert run_here(*numbers).code == 0  # which is for numbers
 
     def test_columns_are_in_the_order_of_their_numbers(self, run_here: Run, tmp_path: Path) -> None:
         names = sorted(f"pixel{number}" for number in range(16))

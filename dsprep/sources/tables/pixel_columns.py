@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import re
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import isqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, OptionError
 from dsprep.findings import Finding
 from dsprep.images.pixels import Shape, encode_raw, parse_shape, shape_of
@@ -20,6 +21,7 @@ from dsprep.sources.tables.csv_options import PixelColumnOptions
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
     from dsprep.sources.source import Source
 _LEVELS = frozenset(range(256))
 _BETWEEN = re.compile(r"[\[\],;]")  # what may separate the pixels in a cell besides blanks
@@ -147,3 +149,65 @@ def _shape(
             f"{'other columns, or ' * bool(given)}the shape with --raw-image, such as 32x32x3"
         )
     return shape
+
+
+# Columns that are likely pixels, though nobody named them
+
+_FEW = 8  # rows that show whether columns are pixels
+_LEAST = 64  # pixels of an image
+_NUMBERED = re.compile(r"^(.*?)([0-9]+)(x[0-9]+)?$")
+_PIXEL = re.compile(r"pix|px", re.IGNORECASE)
+
+
+def likely_pixels(catalog: Catalog) -> str:
+    """Say which columns of a table look like the pixels of images, with the option that names them.
+
+    Empty if none do: numbers from 0 to 255, as many as a square image has, in columns that are
+    called ``pixel0`` or ``1x1``, in all but one column of a table without a header, or in one
+    column.
+    """
+    rows = catalog.slice(0, _FEW).rows()
+    samples = [each.fields for each in catalog.reader.read(rows) if isinstance(each, Sample)]
+    names = list(samples[0]) if samples else []
+    for pattern in _patterns(names):
+        found = [name for name in names if fnmatchcase(name, pattern)]
+        cells = [
+            numbers_in(row[found[0]]) if len(found) == 1 else [row.get(name) for name in found]
+            for row in samples
+        ]
+        shape = _square(len(cells[0]))
+        if shape is None or not all(_are_pixels(each, shape.bytes) for each in cells):
+            continue
+        option = f"--pixel-columns {shlex.quote(pattern)}"
+        if shape.channels > 1:
+            option += f" --raw-image {shape.height}x{shape.width}x{shape.channels}"
+        many = f"{len(found):,} columns, such as {found[0]}," if found[1:] else f"column {found[0]}"
+        what = f"{many} {'look' if found[1:] else 'looks'} like the pixels of images"
+        return f"{what} ({shape}): give {option}, or --no-image to keep numbers"
+    return ""
+
+
+def _patterns(names: Sequence[str]) -> Iterator[str]:
+    """Yield patterns of columns that may be pixels; each matches some of the names."""
+    if names[:1] == ["column_0"]:  # no line names the columns, and the label is the first
+        yield "column_[1-9]*"
+    numbered = [found for name in names if (found := _NUMBERED.match(name))]
+    for prefix in dict.fromkeys(found[1] for found in numbered):
+        own = [found for found in numbered if found[1] == prefix]
+        if len(own) >= _LEAST and (_PIXEL.search(prefix) or all(found[3] for found in own)):
+            is_alone = prefix and sum(name.startswith(prefix) for name in names) == len(own)
+            yield f"{glob.escape(prefix)}{'*' if is_alone else '[0-9]*'}"
+    yield from (glob.escape(name) for name in names if _PIXEL.search(name))
+
+
+def _square(count: int) -> Shape | None:
+    """Return the shape of a square image of so many pixels, gray or in colors; None if none is."""
+    for channels in (1, 3):
+        side = isqrt(count // channels)
+        if count >= _LEAST and side * side * channels == count:
+            return shape_of(side, side, channels)
+    return None
+
+
+def _are_pixels(values: Sequence[Value], count: int) -> bool:
+    return len(values) == count and all(value in _LEVELS for value in values)
