@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -12,6 +12,7 @@ import polars as pl
 from dsprep.csv_parsers import CsvError, first_record, read_columns, records_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import refers_to_files
+from dsprep.sources.labels.arrange import Arranged
 from dsprep.sources.unread import CVAT_ADVICE
 from dsprep.text import refuse_compressed
 from dsprep.units import format_count, quoted, quoted_names
@@ -62,12 +63,17 @@ def parse_cells(
     *,
     guesses: bool = False,
     may_be_empty: bool = False,
+    arrange: Callable[[str, Sequence[str]], Arranged] | None = None,
 ) -> Cells:
     """Read a table.
 
-    ``columns`` are the names of one that has no header line. If ``guesses``, text that is not UTF-8
-    is taken for Windows-1252, which :attr:`Cells.kind` says. A table without rows is refused,
-    unless it ``may_be_empty``.
+    Args:
+        data: The bytes of a file, or its text.
+        source: Where the table lies, for messages.
+        columns: The names of the columns of a table without a header line.
+        guesses: Whether text that is not UTF-8 is taken for Windows-1252, which `Cells.kind` says.
+        may_be_empty: Whether a table may have no rows.
+        arrange: Finds the rows and columns of a text that has no plain header line.
     """
     if isinstance(data, bytes) and data.startswith(_PARQUET):
         if columns:
@@ -81,12 +87,17 @@ def parse_cells(
             raise OptionError(f"--columns: {source} is JSON Lines, which name their columns")
         kind, parsed = "JSON Lines", _parse_json_lines(text, source)
     else:
+        separator, is_spaced = "", False
+        if arrange is not None:
+            before, (text, columns, why, separator) = text, arrange(text, columns)
+            encoding += f"; {why}" if why else ""
+            is_spaced = separator == "\t" and "\t" not in before
         try:
-            separator = _separator(text, columns)
+            separator = separator or _separator(text, columns)
             parsed = _parse_csv(text, separator, source, columns)
         except CsvError as error:  # mostly a quote without an end
             raise SourceError(f"{source}: its first row cannot be read: {error}") from None
-        kind = f"CSV with {_DELIMITERS[separator]}"
+        kind = f"CSV with {'spaces' if is_spaced else _DELIMITERS[separator]}"
     cells = _filled(*parsed, f"{kind} in {encoding}", source, may_be_empty)
     return cells._replace(is_ended=is_lines or text.endswith("\n"))
 

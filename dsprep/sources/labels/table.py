@@ -6,9 +6,12 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -24,6 +27,7 @@ from dsprep.places.match import find_spelled, more_than_names
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
+from dsprep.sources.labels.arrange import NUMBERED, Arranged, arranged
 from dsprep.sources.labels.cells import Cells, parse_cells
 from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numbers, notes_on_order
@@ -76,10 +80,17 @@ def read_table(
             f"--fields {','.join(source.fields)}: goes with images that are files, and {root} has "
             "samples with fields of their own"
         )
-    cells = parse_cells(data, path, source.columns, guesses=True)
+    if files is None:
+        files = list_files(scan_below(root, source.suffixes, run_all))
+    arrange = partial(arranged_among, path, files.table)
+    cells = parse_cells(data, path, source.columns, guesses=True, arrange=arrange)
     texts, lines = cells.texts, cells.lines
     given = source.path_column, source.label_columns, path, source.fields
-    paths, names = find_columns(texts.columns, *given)
+    try:
+        paths, names = find_columns(texts.columns, *given)
+    except OptionError as error:
+        raise OptionError(f"{error}{_hint_of_flags(texts)}") from None
+    texts = texts.with_columns(pl.col(paths).str.replace(NUMBERED, "$1"))
     labels, classes, how = list[pl.Series](), None, "no labels"
     if names:
         label, classes = _labels(texts.select(names), lines, known, source)
@@ -94,8 +105,6 @@ def read_table(
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
     refuse(path, rows, leads_outside(cell), OUTSIDE.format_map)
-    if files is None:
-        files = list_files(scan_below(root, source.suffixes, run_all))
     plain = plain_paths(rows["path"])
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
@@ -114,6 +123,30 @@ def read_table(
         notes.append(f"fields of the table: {kinds}")
     findings += [Finding("note", "", note) for note in notes]
     return catalog, [*findings, *notes_on_order(known, classes or ())]
+
+
+def arranged_among(
+    source: str, images: pl.DataFrame, text: str, columns: Sequence[str]
+) -> Arranged:
+    """Find the rows and columns of a table that names some images, in their column ``path``."""
+
+    def names(cells: Collection[str]) -> Collection[str]:
+        paths = images.select("path", name="path")
+        spelled = (each["name"] for each in chain([paths], more_than_names(images)))
+        return {name for each in spelled for name in each.filter(each.is_in(list(cells)))}
+
+    header = {*PATH_COLUMNS, *LABEL_COLUMNS, *_BOX_COLUMNS}
+    return arranged(text, source, columns, header, names)
+
+
+def _hint_of_flags(cells: pl.DataFrame) -> str:
+    """Return the option that takes columns of a 0 or a 1; empty if there are none."""
+    own = cells.select(pl.all().is_in(["0", "1", "-1"]).all()).row(0, named=True)
+    flags = [name for name, is_flag in own.items() if is_flag and "," not in name]
+    if len(flags) < 2:  # noqa: PLR2004
+        return ""
+    named = shlex.quote(",".join(flags))
+    return f". Columns of 0 and 1 are tags: give --label-column {named} --label-type multi"
 
 
 def _refuse_cut_label(texts: pl.Series, lines: pl.Series, source: str) -> None:
@@ -245,6 +278,12 @@ class _Cells(NamedTuple):
     texts: pl.Series
     lines: pl.Series  # the line of each, in the file
     source: str
+
+    @property
+    def flags(self) -> pl.Series:
+        """The numbers of a column of 0 and 1; where all are -1 or 1, -1 is 0."""
+        numbers = self.texts.cast(pl.Float64, strict=False)
+        return numbers.replace(-1, 0) if numbers.is_in([-1.0, 1.0]).all() else numbers
 
     @property
     def where(self) -> str:
@@ -444,9 +483,9 @@ def _labels_from_flags(
 ) -> tuple[pl.Series, tuple[str, ...]]:
     """Turn columns of a 0 or a 1, called like the classes, into labels."""
     for column in columns:
-        flags = column.texts.cast(pl.Float64, strict=False)
+        flags = column.flags
         column.refuse(~flags.is_in([0.0, 1.0]).fill_null(False), "is not 0 or 1, as a tag must be")
-    own = {column.texts.name: column.texts.cast(pl.Float64) for column in columns}
+    own = {column.texts.name: column.flags for column in columns}
     classes = known.classes or tuple(own)
     if unknown := [name for name in own if name not in classes]:
         which = among(classes, known.owner)

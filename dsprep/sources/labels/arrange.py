@@ -1,0 +1,211 @@
+"""Lines and cells of tables that no header line describes, as many old data sets have them.
+
+`arranged` finds where rows begin and where cells end: `NAME CLASS` with blanks, the number of rows
+in the first line (CelebA), comments above the rows (Pets). Only what is clear is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from dsprep.csv_parsers import CsvError, first_record
+from dsprep.errors import OptionError
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.units import quoted_names
+
+Names = Callable[[Collection[str]], Collection[str]]
+"""Which of some cells name images of the source."""
+
+_LOOKED_AT = 50  # rows that show what the columns are
+_MOST = 0.9  # the share of these that has to agree
+_TAB = "\t"
+_EXTENSIONS = "|".join(IMAGE_EXTENSIONS)
+_IMAGE = re.compile(rf"(?i).*\.(?:{_EXTENSIONS})(?:#\d+)?")
+_FILE = re.compile(rf"(?i)\S+\.(?:{_EXTENSIONS}|xml|json|txt|csv|npy|mat)")
+_MARKS = (_TAB, ",", ";", "|")
+
+NUMBERED = rf"(?i)(\.(?:{_EXTENSIONS}))#\d+$"
+"""How Flickr numbers the captions of an image: ``a.jpg#0``."""
+
+
+class Arranged(NamedTuple):
+    """A table whose lines are rows, or the names of its columns and then rows.
+
+    Attributes:
+        text: The text of the table, with as many lines; those that are no rows are empty.
+        columns: The names of the columns, if the text has no line with them.
+        why: What was understood, for reports; empty if the text is as it was.
+        separator: What stands between cells; empty if the first line shows it.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    why: str = ""
+    separator: str = ""
+
+
+def arranged(
+    text: str, source: str, columns: Sequence[str], header: Collection[str], names: Names
+) -> Arranged:
+    """Find the rows, the cells and the columns of a table.
+
+    Args:
+        text: The text of the table.
+        source: The table, for messages.
+        columns: What the user calls the columns; empty if the text names them.
+        header: Usual names of columns, in lower case.
+        names: Tells which cells name images.
+    """
+    lines = text.split("\n")
+    comments = _take_comments(lines)
+    count = _take_count(lines)
+    why = f"its first line, {count}, is the number of rows" if count else ""
+    some = list(islice(filter(str.strip, lines), _LOOKED_AT + 1))
+    if not some or '"' in some[0]:
+        return Arranged(text, tuple(columns))
+    if any(mark in some[0] for mark in _MARKS):
+        left = "\n".join(lines)
+        if columns:
+            return Arranged(left, tuple(columns), why)
+        found, mark = _columns_of_marks(some, source, header, names)
+        return Arranged(left, found, _reason(why, found), mark)
+    is_plain = columns and all(line.strip().count(" ") == len(columns) - 1 for line in some)
+    if is_plain or len(some[0].split()) < 2:  # cells may be empty; or there is one column
+        return Arranged(text, tuple(columns))
+    rows = [line.split() for line in some]
+    if columns:
+        found, is_row = tuple(columns), True
+    else:
+        found, is_row = _columns_of_blanks(rows, comments, source, header, names)
+    if not found:
+        return Arranged(text, ())
+    if not is_row:
+        lines[next(at for at, line in enumerate(lines) if line.strip())] = ""
+    parted = [_TAB.join(line.split(None, len(found) - 1)) for line in lines]
+    why = _reason(why, () if columns or not is_row else found)
+    return Arranged("\n".join(parted), found, why, _TAB)
+
+
+def _reason(why: str, columns: Sequence[str]) -> str:
+    """Say which lines and columns were understood."""
+    named = f"no line names its columns, which are {quoted_names(columns)}" if columns else ""
+    return "; ".join(filter(None, (why, named)))
+
+
+def _take_comments(lines: list[str]) -> list[list[str]]:
+    """Take away the comments above the rows of a table with blanks, and return their words."""
+    start = 0
+    while start < len(lines) and (lines[start].startswith("#") or not lines[start].strip()):
+        start += 1
+    if start in (0, len(lines)) or any(mark in lines[start] for mark in _MARKS):
+        return []  # there are none; or a header begins so
+    found = [line.strip("# \r").split() for line in lines[:start]]
+    lines[:start] = [""] * start
+    return list(filter(None, found))
+
+
+def _take_count(lines: list[str]) -> str:
+    """Make a first line that is the number of rows an empty one, and return it."""
+    first = next((at for at, line in enumerate(lines) if line.strip()), 0)
+    count = lines[first].strip()
+    if not count.isascii() or not count.isdecimal():
+        return ""
+    rows = sum(1 for line in lines if line.strip()) - 1
+    if rows < 1 or int(count) not in (rows, rows - 1):  # of these, one may name the columns
+        return ""
+    lines[first] = ""
+    return count
+
+
+def _columns_of_marks(
+    some: Sequence[str], source: str, header: Collection[str], names: Names
+) -> tuple[tuple[str, ...], str]:
+    """Return the columns of a table with commas or the like that has no line with their names.
+
+    Also return what stands between its cells; both are empty for a table with such a line.
+    """
+    for mark in (each for each in _MARKS if each in some[0]):
+        try:
+            rows = [[cell.strip() for cell in first_record(line, mark)] for line in some]
+        except CsvError:
+            continue
+        if _is_header(rows[0], header):
+            break
+        at = _column_of_images(rows, names) if {*map(len, rows)} == {len(rows[0])} else None
+        if at is not None:
+            return _asked(rows, at, source), mark
+    return (), ""
+
+
+def _columns_of_blanks(
+    rows: Sequence[Sequence[str]],
+    comments: Sequence[Sequence[str]],
+    source: str,
+    header: Collection[str],
+    names: Names,
+) -> tuple[tuple[str, ...], bool]:
+    """Return the columns of a table with blanks, and whether its first line is a row."""
+    first, others = rows[0], rows[1:]
+    widths = {*map(len, others)} or {len(first)}
+    if _is_header(first, header):
+        return (tuple(first), False) if min(widths) >= len(first) else ((), True)
+    if _column_of_images(others or rows, names) != 0:
+        return (), True
+    if widths == {len(first) + 1} and not _are_images(first[:1], names):
+        return ("path", *first), False  # CelebA's attributes, where the images have no name
+    widths.add(len(first))
+    for words in comments:
+        if {len(words)} == widths and _is_header(words, header):
+            return tuple(words), True
+    if len(widths) > 1 and min(widths) > 1:  # the names of some classes have blanks
+        return ("path", "label"), True
+    return _asked(rows, 0, source), True
+
+
+def _is_header(cells: Sequence[str], header: Collection[str]) -> bool:
+    has_name = any(cell.lower() in header for cell in cells)
+    return has_name and not any(map(_IMAGE.fullmatch, cells))
+
+
+def _column_of_images(rows: Sequence[Sequence[str]], names: Names) -> int | None:
+    """Return the column whose cells name images, in the first row as well; None if none does.
+
+    Numbers may be names of images and classes alike, so names without an extension come first.
+    """
+    least = _MOST * len(rows)
+    for at, cell in enumerate(rows[0]):
+        cells = [row[at] for row in rows if at < len(row)]
+        if _IMAGE.fullmatch(cell) and sum(map(bool, map(_IMAGE.fullmatch, cells))) >= least:
+            return at
+    firsts = [row[0] for row in rows]
+    known = names(firsts)
+    return 0 if firsts[0] in known and sum(cell in known for cell in firsts) >= least else None
+
+
+def _are_images(cells: Sequence[str], names: Names) -> bool:
+    return all(_IMAGE.fullmatch(cell) for cell in cells) or len(names(cells)) == len(cells)
+
+
+def _asked(rows: Sequence[Sequence[str]], at: int, source: str) -> tuple[str, ...]:
+    """Return the path and the label of rows of two cells; ask for the columns of others."""
+    count = len(rows[0])
+    if count < 2:
+        return ()
+    columns = [f"column_{number}" for number in range(1, count + 1)]
+    columns[at] = "path"
+    columns[1 if at == 0 else 0] = "label"
+    shown = quoted_names(rows[0])
+    if count == 2:
+        if not _FILE.fullmatch(rows[0][1 - at]):
+            return tuple(columns)
+        raise OptionError(
+            f"{source}: its rows name two files each, {shown} for one, and no class: masks are "
+            "--masks DIR, and files that make up samples are --pair"
+        )
+    raise OptionError(
+        f"{source}: its first line has to name the columns, but looks like data: {shown}. Give "
+        f"--columns {','.join(columns)}, or put such a line above it"
+    )
