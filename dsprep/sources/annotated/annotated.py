@@ -133,6 +133,7 @@ class Scan(NamedTuple):
     in_shares: bool = False  # whether boxes are shares of the size of images
     boxes_alone: bool = False  # whether no object has polygons or a mask
     has_image_ids: bool = False  # whether each image has a whole number for an id
+    elsewhere: Sequence[str] = ()  # what annotations that are not read call their images
 
 
 def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
@@ -315,6 +316,7 @@ def _taken(
     source: Source, scan: Scan, paths: Sequence[str], numbers: Sequence[int]
 ) -> tuple[list[int], tuple[str, ...]]:
     """Return the number of the side of each image, -1 for one to leave out, and the sides."""
+    from dsprep.places.match import ImageFinder, plain_name  # not in workers
     from dsprep.places.names import in_order
 
     if not any(number != _NONE for number in numbers):
@@ -324,19 +326,37 @@ def _taken(
             if scan.names
             else f"{scan.where}: names no images: has no list of them, or an empty one"
         )
+    keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
     if not scan.sides:
-        keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
-        return [0 if keeps or number != _NONE else _NONE for number in numbers], ()
+        elsewhere = () if source.unlisted == "keep" else scan.elsewhere
+        finder = ImageFinder(paths if elsewhere else ())
+        others = {path for name in elsewhere for path in finder.find(plain_name(name))}
+        pairs = zip(paths, numbers, strict=True)
+        kept = (number != _NONE or (keeps and path not in others) for path, number in pairs)
+        return [0 if is_kept else _NONE for is_kept in kept], ()
     sides = in_order(filter(None, set(scan.sides)))
     ranks = {side: at for at, side in enumerate(sides)}
     ranks[""] = _NONE
     taken = [_NONE if at == _NONE else ranks[scan.sides[at]] for at in numbers]
+    if keeps:  # those without a word of them are of the side of their directory
+        taken = [
+            ranks.get(_side_above(path), _NONE) if rank == _NONE else rank
+            for path, rank in zip(paths, taken, strict=True)
+        ]
     if source.unlisted == "keep" and _NONE in taken:
         path, count = paths[taken.index(_NONE)], format_count(taken.count(_NONE), "image")
         raise OptionError(
             f"--unlisted keep: {count} that no side names, such as {path}: leave it out"
         )
     return taken, sides
+
+
+def _side_above(path: str) -> str:
+    """Return the side that the nearest directory called like one is; empty if none is."""
+    from dsprep.places.names import side_name
+
+    found = (side_name(part) for part in reversed(path.split("/")[:-1]))
+    return next((side.side for side in found if side is not None), "")
 
 
 # Which image a name means

@@ -134,14 +134,10 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
     """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
-    from dsprep.places.files import read_beside
     from dsprep.sources.labels.cells import parse_cells
-    from dsprep.sources.labels.table import LABEL_COLUMNS, PATH_COLUMNS
-    from dsprep.text import read_data
+    from dsprep.sources.labels.table import LABEL_COLUMNS
 
-    data = (
-        read_data(path) if files.archive is None else read_beside(source.root, path, files.archive)
-    )
+    data = _data_of(source, path, files)
     cells, lines, *_ = parse_cells(data, path)
     columns = cells.columns
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
@@ -151,11 +147,7 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
         cells = cells.with_columns(ImageId=parts.to_series(0), ClassId=parts.to_series(1))
     lower = {name.lower(): name for name in cells.columns}
     usual = tuple(name for name in LABEL_COLUMNS if name not in ("target", "y", *_IDS))
-    names = _one(lower, source.path_column, (*PATH_COLUMNS, *_PATHS), path)
-    if names is None:
-        raise OptionError(
-            f"{path}: name its column of images with --path-column: {quoted_names(cells.columns)}"
-        )
+    names = _column_of_images(source, cells.columns, path)
     asked = next(iter(source.label_columns), None)
     label = _one(lower, asked, (*_CLASSES, *usual, *_IDS), path)
     id = None if asked else _one(lower, None, _IDS, path)
@@ -189,6 +181,36 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
         measure = partial(sizes_in_headers, source.root, files)
         scan = _scan_boxes(cells, images, spelling, classes, digest, path, measure)
     return scan._replace(findings=[*scan.findings, *notes])
+
+
+def images_named(source: Source, path: str, files: Files) -> Sequence[str]:
+    """Return what a table of boxes calls its images."""
+    from dsprep.sources.labels.cells import parse_cells
+
+    cells = parse_cells(_data_of(source, path, files), path, may_be_empty=True).texts
+    names = _column_of_images(source, cells.columns, path)
+    return cells[names].unique(maintain_order=True).to_list()
+
+
+def _data_of(source: Source, path: str, files: Files) -> bytes:
+    from dsprep.places.files import read_beside
+    from dsprep.text import read_data
+
+    return (
+        read_data(path) if files.archive is None else read_beside(source.root, path, files.archive)
+    )
+
+
+def _column_of_images(source: Source, columns: Sequence[str], path: str) -> str:
+    from dsprep.sources.labels.table import PATH_COLUMNS
+
+    lower = {name.lower(): name for name in columns}
+    names = _one(lower, source.path_column, (*PATH_COLUMNS, *_PATHS), path)
+    if names is None:
+        raise OptionError(
+            f"{path}: name its column of images with --path-column: {quoted_names(columns)}"
+        )
+    return names
 
 
 class _Classes(NamedTuple):

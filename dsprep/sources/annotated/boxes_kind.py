@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +28,7 @@ class BoxTableKind(AnnotationKind):
         *("--box", "--box-columns", "--no-object", "--class-names"),
         *("--path-column", "--label-column"),
     )
+    takes_several: ClassVar = True
     takes_members: ClassVar = True
 
     @classmethod
@@ -38,20 +40,25 @@ class BoxTableKind(AnnotationKind):
     def unclear(self, place: AnnotatedPlace) -> str:
         from dsprep.sources.annotated.boxes import holds_boxes
 
+        found = dict[str, str]()
         for name in filter(self.files.search, place.others):
             if name.count("/") > 1:
                 continue
-            head = place.head(name).decode("utf-8-sig", "replace").partition("\n")[0]
-            path = name if place.files.archive else os.path.join(place.root, name)
+            head = place.head(name).decode("utf-8-sig", "replace").partition("\n")[0].strip()
             if holds_boxes(cell.strip().strip('"') for cell in re.split(r"[,;\t]", head)):
-                return (
-                    f"has a table of boxes or masks, {name}: give --annotations {path}, or --from "
-                    "images to pack the images alone"
-                )
-        return ""
+                found[name] = head
+        if not found:
+            return ""
+        first = next(iter(found))
+        alike = [name for name in found if found[name] == found[first]]  # those of other sides
+        paths = [name if place.files.archive else os.path.join(place.root, name) for name in alike]
+        options = " ".join(f"--annotations {shlex.quote(path)}" for path in paths)
+        return (
+            f"has a table of boxes or masks, {first}: give {options}, or --from images to pack the "
+            "images alone"
+        )
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
-        from dsprep.sources.annotated.boxes import scan_boxes
+        from dsprep.sources.annotated.box_tables import scan_named
 
-        (named,) = place.named
-        return scan_boxes(source, named.path, place.files)
+        return scan_named(source, place)

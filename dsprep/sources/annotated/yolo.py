@@ -117,7 +117,7 @@ def scan_yolo(
         found.where,
         notes,
         flags=False,
-        keeps_unlisted=source.unlisted != "drop",
+        keeps_unlisted=source.unlisted != "drop" and not sides,
         places=[(path, texts[path]) if path else None for path in own],
         sides=[sides[path] for path in chosen] if sides else (),
         used={*used, *lost, *filter(None, beside)} if below == source.root else (),

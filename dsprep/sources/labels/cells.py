@@ -90,7 +90,7 @@ def parse_cells(
         separator, is_spaced = "", False
         if arrange is not None:
             before, (text, columns, why, separator) = text, arrange(text, columns)
-            encoding += f"; {why}" if why else ""
+            encoding += f" ({why})" if why else ""
             is_spaced = separator == "\t" and "\t" not in before
         try:
             separator = separator or _separator(text, columns)

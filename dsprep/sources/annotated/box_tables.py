@@ -1,0 +1,186 @@
+"""Several tables of boxes: each is a side of the data set by its name, or all are one set."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shlex
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from dsprep.annotations.masks import IGNORED
+from dsprep.annotations.objects import Extent
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.numbering import number_ids
+from dsprep.places.names import side_name
+from dsprep.sources.annotated.annotated import Scan
+from dsprep.sources.annotated.boxes import TableBoxes, images_named, scan_boxes, scan_of
+from dsprep.sources.annotated.masks import TableMasks
+from dsprep.sources.annotation_kind import LOOKED_AT, AnnotatedPlace
+from dsprep.sources.kind import HEAD
+from dsprep.storage.files import entries, full_path, open_file
+from dsprep.units import format_some, quoted_names
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+    from dsprep.sources.source import Source
+
+
+def scan_named(source: Source, place: AnnotatedPlace) -> Scan:
+    """Read the tables that a user names.
+
+    Images that only another table beside them has boxes for are not images without objects.
+    """
+    paths = [each.path for each in place.named]
+    scan = scan_tables(source, paths, place.files)
+    top = f"{full_path(source.root)}/"
+    used = [each.member or full_path(each.path).removeprefix(top) for each in place.named]
+    scan = scan._replace(used=used)
+    others = _tables_alike(place)
+    if not others:
+        return scan
+    elsewhere = {name for path in others for name in images_named(source, path, place.files)}
+    elsewhere -= {*scan.names}
+    more = " ".join(f"--annotations {shlex.quote(path)}" for path in others)
+    said = f"images that only {format_some(others)} has boxes for are left out: give {more}, too"
+    notes = [Finding("note", "", said)] if elsewhere else []
+    return scan._replace(elsewhere=sorted(elsewhere), findings=[*scan.findings, *notes])
+
+
+def _tables_alike(place: AnnotatedPlace) -> Sequence[str]:
+    """Return the tables beside those that the user names that have the same columns."""
+    named = [each.member or each.path for each in place.named]
+    if place.files.archive is not None:
+        directories = {*map(posixpath.dirname, named)}
+        beside = [path for path in place.others if posixpath.dirname(path) in directories]
+        lines = {path: place.head(path).partition(b"\n")[0] for path in beside if _is_table(path)}
+    else:
+        directories = {os.path.dirname(path) for path in named}
+        beside = [
+            os.path.join(directory, entry.name)
+            for directory in sorted(directories)
+            for entry in islice(entries(directory or "."), LOOKED_AT)
+        ]
+        lines = {path: _first_line(path) for path in [*named, *beside] if _is_table(path)}
+    columns = {lines[path] for path in named if path in lines}
+    return sorted(path for path, line in lines.items() if line in columns and path not in named)
+
+
+def _is_table(path: str) -> bool:
+    return path.lower().endswith((".csv", ".tsv"))
+
+
+def _first_line(path: str) -> bytes:
+    with open_file(path) as file:
+        return file.pread(HEAD, 0).partition(b"\n")[0]
+
+
+def scan_tables(source: Source, paths: Sequence[str], files: Files) -> Scan:
+    """Read tables of boxes, or of runs of pixels."""
+    scans = [scan_boxes(source, path, files) for path in paths]
+    if len(scans) == 1:
+        return scans[0]
+    classes, ids = _classes_of(scans, source, paths)
+    digest = sha256("".join(scan.digest for scan in scans).encode()).hexdigest()
+    where = os.path.dirname(paths[0]) or "."
+    sides = [
+        side for scan, side in zip(scans, sides_of(paths), strict=True) for _ in scan.names if side
+    ]
+    names = _names(scans, sides_of(paths), files)
+    findings = list(dict.fromkeys(chain.from_iterable(scan.findings for scan in scans)))
+    masks = [scan.masks for scan in scans if isinstance(scan.masks, TableMasks)]
+    if not masks:
+        boxes = _together([(scan, _numbers(scan.classes, classes)) for scan in scans])
+        found = scan_of(boxes, names, classes, ids, digest, where, [], keeps_unlisted=True)
+        return found._replace(findings=findings, sides=sides)
+    if len(masks) < len(scans):
+        raise SourceError(f"{where}: some tables have boxes, and others masks: give those of one")
+    nothing = [0] * len(names)
+    told = None, names, nothing, nothing, (), (), digest, where, findings
+    together = _masks_together(masks, where)
+    return Scan(*told, keeps_unlisted=True, masks=together, sides=sides)
+
+
+def _names(scans: Sequence[Scan], sides: Sequence[str], files: Files) -> Sequence[str]:
+    """Return what the tables call their images, below the directory of their side if it has one.
+
+    So `1.jpg` of `train.csv` is `train/1.jpg`, where `val/1.jpg` is there as well.
+    """
+    paths = files.table["path"].str.extract("^(.*)/").unique().drop_nulls()
+    parts = {part for path in paths for part in path.split("/")}
+    named = {found.side: part for part in sorted(parts) if (found := side_name(part))}
+    return [
+        posixpath.join(named.get(side, ""), name)
+        for scan, side in zip(scans, sides, strict=True)
+        for name in scan.names
+    ]
+
+
+def sides_of(paths: Sequence[str]) -> Sequence[str]:
+    """Return the side that each table is, by its name or its directory's; empty if none are."""
+    stems = (os.path.splitext(os.path.basename(path))[0] for path in paths)
+    above = (os.path.basename(os.path.dirname(path)) for path in paths)
+    found = [side_name(stem) or side_name(name) for stem, name in zip(stems, above, strict=True)]
+    sides = [side.side for side in found if side is not None]
+    is_divided = len(sides) == len(paths) == len(set(sides))
+    return sides if is_divided else [""] * len(paths)
+
+
+def _classes_of(
+    scans: Sequence[Scan], source: Source, paths: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the classes of all tables, with their ids: numbered by ids, or by sorted names."""
+    if source.classes is not None:
+        return scans[0].classes, ()
+    if not any(scan.ids for scan in scans):
+        return tuple(sorted({name for scan in scans for name in scan.classes})), ()
+    named = dict[int, str]()
+    for scan, path in zip(scans, paths, strict=True):
+        for id, name in zip(scan.ids, scan.classes, strict=True):
+            if named.setdefault(id, name) != name:
+                both = quoted_names([named[id], name])
+                raise SourceError(f"{path}: the class {id} is {both} in the tables: correct one")
+    order, ids, _ = number_ids(named, None, paths[0])
+    return tuple(order), tuple(ids)
+
+
+def _numbers(own: Sequence[str], classes: Sequence[str]) -> Sequence[int]:
+    """Return the number among all classes of each class of a table."""
+    known = {name: number for number, name in enumerate(classes)}
+    return [known[name] for name in own]
+
+
+def _together(parts: Sequence[tuple[Scan, Sequence[int]]]) -> TableBoxes:
+    """Return the boxes of several tables, each with the numbers that its classes get."""
+    starts, boxes, numbers = array("q", [0]), array("d"), array("i")
+    flags, extents = list[frozenset[str]](), list[Extent | None]()
+    wrong = dict[int, str]()
+    for scan, new in parts:
+        own = scan.annotations
+        assert isinstance(own, TableBoxes)
+        wrong |= {len(starts) - 1 + number: reason for number, reason in own.wrong.items()}
+        starts.extend(len(numbers) + start for start in own.starts[1:])
+        boxes.extend(own.boxes)
+        numbers.extend(new[number] for number in own.numbers)
+        flags += own.flags or [frozenset()] * len(own.numbers)
+        extents += own.extents
+    marks = tuple(flags) if any(flags) else ()
+    return TableBoxes(starts, boxes, numbers, marks, tuple(extents), wrong)
+
+
+def _masks_together(parts: Sequence[TableMasks], where: str) -> TableMasks:
+    """Return the runs of several tables; the background is the class 0 of each."""
+    names = (parts[0].names[0], *sorted({name for part in parts for name in part.names[1:]}))
+    if len(names) > IGNORED:
+        raise SourceError(f"{where}: has {len(names) - 1:,} classes; masks have 254 at most")
+    runs = list[tuple[tuple[int, str], ...]]()
+    for part in parts:
+        new = dict(enumerate(_numbers(part.names, names)))
+        of_images = ([(new.get(at, at), text) for at, text in own] for own in part.runs)
+        runs += map(tuple, of_images)
+    return replace(parts[0], runs=tuple(runs), names=names)

@@ -1,0 +1,131 @@
+"""Several tables of boxes: of sides, and of images that one of them does not name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dsprep.errors import SourceError
+from tests.sources.boxes import boxes, kinds, notes, read, sides, write
+
+VOTT = '"image","xmin","ymin","xmax","ymax","label"\n'
+OPEN = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
+
+
+def vott(root: Path) -> Path:
+    """Images beside the tables of two sides; one image has no boxes."""
+    return write(
+        root,
+        {
+            **dict.fromkeys(("1.jpg", "2.jpg", "3.jpg")),
+            "train-export.csv": f'{VOTT}"1.jpg",10,5,30,15,"dog"\n',
+            "test-export.csv": f'{VOTT}"2.jpg",10,5,30,15,"cat"\n"2.jpg",1,2,3,4,"dog"\n',
+        },
+    )
+
+
+def open_images(root: Path) -> Path:
+    """Directories of sides, with images of one name, tables elsewhere."""
+    return write(
+        root,
+        {
+            **dict.fromkeys(("images/train/a.jpg", "images/train/b.jpg", "images/test/a.jpg")),
+            "images/train/none.jpg": None,
+            "annotations/oidv6-train-annotations-bbox.csv": f"{OPEN}a,/m/o,.25,.75,.25,.75\n"
+            "b,/m/p,.25,.75,.25,.75\n",
+            "annotations/test-annotations-bbox.csv": f"{OPEN}a,/m/p,.25,.75,.25,.75\n",
+        },
+    )
+
+
+def options_in(message: str) -> list[str]:
+    """Return the paths that a message gives to --annotations."""
+    found = re.search(r"give ((?:--annotations \S+ ?)+)", message)
+    assert found
+    return [word for word in shlex.split(found[1]) if word != "--annotations"]
+
+
+def test_each_table_is_a_side(tmp_path: Path) -> None:
+    root = vott(tmp_path / "vott")
+    with pytest.raises(SourceError, match="has a table of boxes or masks") as told:
+        read(root)
+    named = options_in(str(told.value).replace(",", ""))
+    assert sorted(map(Path, named)) == [root / "test-export.csv", root / "train-export.csv"]
+    catalog, findings = read(root, annotations=named)
+    box = (10, 5, 30, 15)
+    assert boxes(catalog) == {
+        "1.jpg": [("dog", *box)],
+        "2.jpg": [("cat", *box), ("dog", 1, 2, 3, 4)],
+    }
+    assert sides(catalog) == {"1.jpg": "train", "2.jpg": "test"}
+    # nothing says which side the last image is, and the tables are used
+    assert kinds(findings) == {"3.jpg": "unlisted"}
+
+
+def test_directories_tell_apart_what_tables_call_alike(tmp_path: Path) -> None:
+    root = open_images(tmp_path / "open")
+    named = [str(root / "annotations" / name) for name in (
+        "oidv6-train-annotations-bbox.csv", "test-annotations-bbox.csv")]  # fmt: skip
+    catalog, _ = read(root, annotations=named)
+    box = (10, 5, 30, 15)
+    assert boxes(catalog) == {
+        "images/train/a.jpg": [("/m/o", *box)],
+        "images/train/b.jpg": [("/m/p", *box)],
+        "images/train/none.jpg": [],
+        "images/test/a.jpg": [("/m/p", *box)],
+    }
+    assert [*sides(catalog).values()].count("train") == 3
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for path in sorted(root.rglob("*.*")):
+            archive.write(path, path.relative_to(root))
+    inside = [f"annotations/{Path(path).name}" for path in named]
+    zipped, _ = read(tmp_path / "a.zip", annotations=inside)
+    assert boxes(zipped) == boxes(catalog)
+    assert sides(zipped) == sides(catalog)
+
+
+def test_an_image_that_only_another_table_boxes_is_not_without_objects(tmp_path: Path) -> None:
+    root = vott(tmp_path)
+    catalog, findings = read(root, annotations=[str(root / "train-export.csv")])
+    assert {path: len(found) for path, found in boxes(catalog).items()} == {"1.jpg": 1, "3.jpg": 0}
+    assert kinds(findings)["2.jpg"] == "unlisted"
+    assert options_in(notes(findings).replace(",", "")) == [str(root / "test-export.csv")]
+    catalog, _ = read(root, annotations=[str(root / "train-export.csv")], unlisted="keep")
+    assert len(catalog) == 3  # as the user says
+
+
+def test_tables_of_one_side_are_one_set(tmp_path: Path) -> None:
+    head = "image,class_name,class_id,xmin,ymin,xmax,ymax\n"
+    root = write(
+        tmp_path,
+        {
+            **dict.fromkeys(("1.jpg", "2.jpg")),
+            "a.csv": f"{head}1.jpg,zebra,3,10,5,30,15\n",
+            "b.csv": f"{head}2.jpg,ant,7,10,5,30,15\n2.jpg,zebra,3,1,2,x,4\n",
+        },
+    )
+    named = [str(root / "a.csv"), str(root / "b.csv")]
+    catalog, findings = read(root, annotations=named)
+    (field,) = (each for each in catalog.settled.schema.fields if each.type == "objects")
+    assert (field.names, field.ids, catalog.sides) == (("zebra", "ant"), (3, 7), ())
+    assert "b.csv:3: the box 1, 2, x, 4 is not four numbers" in notes(findings)
+    (root / "b.csv").write_text(f"{head}2.jpg,ant,3,10,5,30,15\n")
+    with pytest.raises(SourceError, match="the class 3 is 'zebra', 'ant' in the tables"):
+        read(root, annotations=named)
+
+
+def test_tables_of_runs(tmp_path: Path) -> None:
+    head = "ImageId,EncodedPixels,ClassId\n"
+    files = {"1.jpg": None, "2.jpg": None, "train.csv": f"{head}1.jpg,1 3,1\n"}
+    root = write(tmp_path, {**files, "val.csv": f"{head}2.jpg,1 3,2\n"})
+    catalog, _ = read(root, annotations=[str(root / "train.csv"), str(root / "val.csv")])
+    assert catalog.settled.schema.by_name["mask"].names == ("background", "1", "2")
+    assert catalog.sides == ("train", "val")
+    assert catalog.reader.masks.runs == (((1, "1 3"),), ((2, "1 3"),))  # type: ignore[attr-defined]
+    (root / "val.csv").write_text("image,xmin,ymin,xmax,ymax\n2.jpg,1,2,3,4\n")
+    with pytest.raises(SourceError, match="some tables have boxes, and others masks"):
+        read(root, annotations=[str(root / "train.csv"), str(root / "val.csv")])
