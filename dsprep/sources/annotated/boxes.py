@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.places.files import Files
+    from dsprep.sources.labels.arrange import Arranged
     from dsprep.sources.source import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
@@ -81,6 +82,7 @@ _SPELLINGS = (
     _Spelling("xyxy", ("x1", "y1", "x2", "y2")),
     _Spelling("xywh", ("x", "y", "width", "height")),
     _Spelling("xywh", ("x", "y", "w", "h")),
+    _Spelling("xywh", ("x_1", "y_1", "width", "height")),  # CelebA
 )
 # Open Images: shares of width and height, in this order
 _OPEN_IMAGES = _Spelling("xyxy", ("XMin", "YMin", "XMax", "YMax"), shares=True)
@@ -138,7 +140,7 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
     from dsprep.sources.labels.table import LABEL_COLUMNS
 
     data = _data_of(source, path, files)
-    cells, lines, *_ = parse_cells(data, path)
+    cells, lines, *_ = parse_cells(data, path, arrange=partial(_arranged, path, files))
     columns = cells.columns
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
@@ -187,7 +189,9 @@ def images_named(source: Source, path: str, files: Files) -> Sequence[str]:
     """Return what a table of boxes calls its images."""
     from dsprep.sources.labels.cells import parse_cells
 
-    cells = parse_cells(_data_of(source, path, files), path, may_be_empty=True).texts
+    arrange = partial(_arranged, path, files)
+    data = _data_of(source, path, files)
+    cells = parse_cells(data, path, may_be_empty=True, arrange=arrange).texts
     names = _column_of_images(source, cells.columns, path)
     return cells[names].unique(maintain_order=True).to_list()
 
@@ -199,6 +203,22 @@ def _data_of(source: Source, path: str, files: Files) -> bytes:
     return (
         read_data(path) if files.archive is None else read_beside(source.root, path, files.archive)
     )
+
+
+def _arranged(path: str, files: Files, text: str, columns: Sequence[str]) -> Arranged:
+    """Find the rows of a table; one that does not name its columns is refused."""
+    from dsprep.sources.labels.table import arranged_among
+
+    try:
+        found = arranged_among(path, files.table, text, columns)
+    except OptionError:
+        found = None
+    if found is None or found.columns[:2] in (("path", "label"), ("label", "path")):
+        raise OptionError(
+            f"{path}: no line names its columns: put one above its rows, such as "
+            "path,xmin,ymin,xmax,ymax,class or path,x,y,width,height,class"
+        )
+    return found
 
 
 def _column_of_images(source: Source, columns: Sequence[str], path: str) -> str:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -57,6 +57,12 @@ class BoxTableKind(AnnotationKind):
             f"has a table of boxes or masks, {first}: give {options}, or --from images to pack the "
             "images alone"
         )
+
+    def looks_like(self, path: NamedPath) -> bool:
+        from dsprep.sources.annotated.boxes import holds_boxes
+
+        lines = path.head.split("\n")[:2]  # CelebA has the number of rows above the columns
+        return any(holds_boxes(re.split(r"[,;\t ]+", line.strip())) for line in lines)
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.box_tables import scan_named
