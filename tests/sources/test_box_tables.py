@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from tests.sources.boxes import boxes, kinds, notes, read, sides, write
 
 VOTT = '"image","xmin","ymin","xmax","ymax","label"\n'
@@ -129,3 +129,18 @@ def test_tables_of_runs(tmp_path: Path) -> None:
     (root / "val.csv").write_text("image,xmin,ymin,xmax,ymax\n2.jpg,1,2,3,4\n")
     with pytest.raises(SourceError, match="some tables have boxes, and others masks"):
         read(root, annotations=[str(root / "train.csv"), str(root / "val.csv")])
+
+
+def test_the_number_of_rows_above_the_columns(tmp_path: Path) -> None:
+    root = write(tmp_path, {**dict.fromkeys(("1.jpg", "2.jpg")), "boxes.txt": (
+        "2\nimage_id x_1 y_1 width height\n1.jpg  10  5 20 10\n2.jpg   1  2  3  4\n"
+    )})  # fmt: skip
+    catalog, _ = read(root, annotations=[str(root / "boxes.txt")])
+    assert [own for (own,) in boxes(catalog).values()] == [
+        ("object", 10, 5, 30, 15),
+        ("object", 1, 2, 4, 6),
+    ]
+    for rows in ("1.jpg,10,5,30,15,cow\n2.jpg,1,2,3,4,cow\n", "1.jpg 5\n2.jpg 6\n"):
+        (root / "bare.csv").write_text(rows)
+        with pytest.raises(OptionError, match="no line names its columns: put one above its rows"):
+            read(root, annotations=[str(root / "bare.csv")])

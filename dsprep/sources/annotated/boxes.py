@@ -331,9 +331,9 @@ def _spelling(source: Source, lower: dict[str, str], columns: Sequence[str]) -> 
         order = Order.of(source.box)
         asked = tuple(source.box_columns) or tuple(filter(None, [lower.get("bbox")]))
         if len(asked) not in (1, 4) or not set(asked) <= set(columns):
+            given = f"--box-columns {','.join(asked)}:" if asked else "--box-columns is missing:"
             raise OptionError(
-                f"--box-columns {','.join(asked) or 'missing'}: name four columns, or one of four "
-                f"numbers, of {quoted_names(columns)}"
+                f"{given} name four columns, or one of four numbers, of {quoted_names(columns)}"
             )
         return _Spelling(order.kind, asked, order.shares)
     if set(_OPEN_IMAGES.columns) <= set(columns):

@@ -265,7 +265,9 @@ def find_columns(
     if not paths:
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
     if len(found) != (len(labels) or 1) and (found or not fields):
-        raise OptionError(f"{source}: name its column of labels with --label-column: {columns}")
+        ways = " or ".join(f"--label-column {shlex.quote(name)}" for name in found)
+        ways = f"with {ways or '--label-column'}"
+        raise OptionError(f"{source}: name its column of labels {ways}: {columns}")
     return paths[0], tuple(found)
 
 
