@@ -166,8 +166,8 @@ def _example(order: Order, wrong: pl.DataFrame, count: str) -> str:
     *edges, where, width, height = wrong.select(*EDGES, WHERE, WIDTH, HEIGHT).row(0)
     shown = ", ".join(f"{edge:g}" for edge in edges)
     return (
-        f"  as {order.words}, {wrong.height:,} of {count} leave their image or have no size, such "
-        f"as {shown} in {where} ({width:g}x{height:g})"
+        f"  as {order.words}: {wrong.height:,} of {count} outside of the image or without a size, "
+        f"such as {shown} in {where} ({width:g}x{height:g})"
     )
 
 

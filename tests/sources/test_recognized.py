@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 import zipfile
@@ -30,6 +31,7 @@ from tests.sources.boxes import (
     voc_object,
     write,
 )
+from tests.sources.test_leftover import HEADS_OF_KINDS
 
 SHARES_OF_MANY = "".join(f"0 .1 .2 .{at} .7 .9 .3\n" for at in range(10, 50))
 Content = dict[str, str | bytes | None]
@@ -297,8 +299,17 @@ def test_files_of_coco_itself(tmp_path: Path) -> None:
 def test_cvat_is_refused_by_name(tmp_path: Path) -> None:
     text = "<?xml version='1.0' encoding='utf-8'?>\n<annotations>\n  <version>1.1</version>\n"
     root = write(tmp_path, {"i/a.jpg": None, "annotations.xml": text})
-    with pytest.raises(SourceError, match=r"is CVAT's XML, .* export the task from CVAT as COCO"):
+    with pytest.raises(SourceError, match=r"of CVAT, .* export the task from CVAT as COCO"):
         read(root / "i", annotations=[str(root / "annotations.xml")])
+
+
+@pytest.mark.parametrize("name", ["KITTI", "CreateML"])
+def test_what_a_user_names_is_refused_by_its_own_name(tmp_path: Path, name: str) -> None:
+    path, text = HEADS_OF_KINDS[name]
+    root = write(tmp_path, {"000.jpg": None, path: text})
+    for given in {path, os.path.dirname(path) or path}:
+        with pytest.raises(SourceError, match=f"has annotations of {name}, which dsprep does not"):
+            read(root, annotations=[str(root / given)])
 
 
 def test_label_studios_export_as_coco(tmp_path: Path) -> None:

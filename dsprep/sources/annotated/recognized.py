@@ -8,6 +8,7 @@ anyway decides, and at most two directories above are listed.
 from __future__ import annotations
 
 import glob
+import os
 import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,10 @@ from dsprep.places.names import is_side_alone
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.annotation_kinds import all_annotation_kinds
-from dsprep.sources.kind import Claim
+from dsprep.sources.kind import HEAD, Claim
 from dsprep.sources.kinds import ranked
-from dsprep.storage.files import exists, full_path
+from dsprep.sources.unread import unread_kind
+from dsprep.storage.files import exists, full_path, is_file, open_file
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
@@ -51,6 +53,8 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
             where = f", neither on the disk nor in {source.root}" if files.archive else ""
             raise SourceError(f"{path}: does not exist{where}")
     named = [NamedPath(path, members.get(path, "")) for path in source.annotations]
+    if source.annotation_format is None:
+        _require_known(named)
     kind = _named_kind(source, named)
     _require_effect(source, kind)
     _require_taken(source, kind, named)
@@ -73,6 +77,24 @@ def _members(source: Source, files: Files) -> Mapping[str, str]:
             raise SourceError(f"{path}: may be {' or '.join(own[:2])} of {source.root}")
         found |= {path: wanted if wanted in own else own[0]} if own else {}
     return found
+
+
+def _require_known(named: Sequence[NamedPath]) -> None:
+    """Refuse files of a tool that dsprep does not read, before another kind is blamed for them."""
+    for path in named:
+        if path.member:
+            continue
+        files = [os.path.join(path.path, name) for name in path.names[:1]] or [path.path]
+        if not is_file(files[0]):
+            continue
+        with open_file(files[0]) as file:
+            head = file.pread(HEAD, 0)
+        unread = unread_kind(files[0], head)
+        if unread is not None and not any(kind.is_own(files[0], head) for kind in _kinds()):
+            raise SourceError(
+                f"{files[0]}: has annotations of {unread.name}, which dsprep does not read: "
+                f"{unread.advice}"
+            )
 
 
 def _named_kind(source: Source, named: Sequence[NamedPath]) -> AnnotationKind:

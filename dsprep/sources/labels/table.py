@@ -51,7 +51,7 @@ LABEL_COLUMNS = (
     *("category", "category_id", "breed", "species", "diagnosis"),
 )
 _BOX_COLUMNS = frozenset(
-    ("xmin", "x_min", "xmax", "x_max", "ymin", "y_min", "bbox", "box", "bndbox", "x1", "x2")
+    ("xmin", "x_min", "xmax", "x_max", "ymin", "y_min", "bbox", "box", "bndbox", "x1", "x2", "x_1")
 )
 _FOR_BOXES = "give the table with --annotations instead"
 _IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
@@ -89,7 +89,9 @@ def read_table(
     try:
         paths, names = find_columns(texts.columns, *given)
     except OptionError as error:
-        raise OptionError(f"{error}{_hint_of_flags(texts)}") from None
+        boxes = [name for name in texts.columns if name.lower() in _BOX_COLUMNS]
+        hint = f". For boxes ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
+        raise OptionError(f"{error}{hint or _hint_of_flags(texts)}") from None
     texts = texts.with_columns(pl.col(paths).str.replace(NUMBERED, "$1"))
     labels, classes, how = list[pl.Series](), None, "no labels"
     if names:
