@@ -114,6 +114,16 @@ def test_the_header_in_a_comment(root: Path) -> None:
     assert found.keys() == {*NAMES}
 
 
+def test_the_column_whose_cells_are_names_of_images(root: Path) -> None:
+    rows = "a,1.jpg\nb,2.jpg\na,3.jpg\n"
+    found, _ = labeled(root, f"what,picture\n{rows}")
+    assert found == {"1.jpg": "a", "2.jpg": "b", "b/3.jpg": "a"}
+    with pytest.raises(OptionError, match="--path-column"):  # numbers may be anything
+        labeled(root, "what,picture,x\na,1,1\nb,2,2\na,3,3\n")
+    with pytest.raises(OptionError, match="--path-column"):  # two columns
+        labeled(root, "one,two,x\n1.jpg,2.jpg,1\n2.jpg,1.jpg,2\n")
+
+
 def test_two_files_a_row_are_no_classes(root: Path) -> None:
     for text in ("1.jpg 1.png\n2.jpg 2.png\n", "1.jpg,a/1.xml\n2.jpg,a/2.xml\n"):
         with pytest.raises(OptionError, match="name two files each"):

@@ -137,7 +137,7 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
          "1.jpg,,1,2,3,5\n", r":4: the box 1, 2, 3, 4 has no class"),
         ("image,bbox\n000.jpg,\"[1, 2, 3]\"\n", r":2: .* is not four"),
         ("image,q,r,s,t\n000.jpg,1,2,3,4\n", "give --box xywh or --box xyxy"),
-        ("a,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,4\n", "--path-column"),
+        ("a,xmin,ymin,xmax,ymax\n0,1,2,3,4\n", "--path-column"),
         ("image,xmin,ymin,xmax,ymax\n000.jpg,1,2,3,1e300\n", r":2: .* is not four"),
         ("image,xmin,ymin,xmax,ymax\n000.jpg,.1,0,.3,1\n", "xyxy:normalized --box-columns xmin,"),
         ("ImageID,XMin,YMin,XMax,YMax\n000.jpg,0,0,50,50\n", r":2: .* is not in shares"),

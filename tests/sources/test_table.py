@@ -145,7 +145,7 @@ def test_columns_are_those_that_are_given(
         ("a,b,label", {}, "--path-column: 'a', 'b', 'label'"),
         ("path,a,b", {}, "--label-column: 'path', 'a', 'b'"),
         ("000bec18,3", {}, "'000bec18', '3'. If its first line is data already, give --columns"),
-        ("path,label,class", {}, "--label-column: 'path', 'label', 'class'"),
+        ("path,label,class", {}, "--label-column label or --label-column class: 'path', 'label'"),
         ("path", {}, "--label-column: 'path'"),
         ("path,label", {"path_column": "file"}, "has no column 'file'; its columns are 'path', "),
         ("path,label", {"label_columns": ("label", "x")}, "has no column 'x'"),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from dsprep.places.files import Files
     from dsprep.sources.labels.arrange import Arranged
+    from dsprep.sources.labels.cells import Cells
     from dsprep.sources.source import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
@@ -136,11 +137,10 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
     """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
-    from dsprep.sources.labels.cells import parse_cells
     from dsprep.sources.labels.table import LABEL_COLUMNS
 
-    data = _data_of(source, path, files)
-    cells, lines, *_ = parse_cells(data, path, arrange=partial(_arranged, path, files))
+    read, digest = _cells_of(source, path, files)
+    cells, lines = read.texts, read.lines
     columns = cells.columns
     if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
@@ -149,7 +149,7 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
         cells = cells.with_columns(ImageId=parts.to_series(0), ClassId=parts.to_series(1))
     lower = {name.lower(): name for name in cells.columns}
     usual = tuple(name for name in LABEL_COLUMNS if name not in ("target", "y", *_IDS))
-    names = _column_of_images(source, cells.columns, path)
+    names = _column_of_images(source, cells, path, files)
     asked = next(iter(source.label_columns), None)
     label = _one(lower, asked, (*_CLASSES, *usual, *_IDS), path)
     id = None if asked else _one(lower, None, _IDS, path)
@@ -168,7 +168,6 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
     cells = cells.with_columns(lines)
     nameless = pl.when(pl.col(names) == "").then(pl.format("line {} names no image", "line"))
     cells = cells.with_columns(nameless.otherwise(pl.col(names)).alias(names))
-    digest = hashlib.sha256(data).hexdigest()
     classes = _Classes.of(cells, label, id, source, path)
     images = cells[names].unique(maintain_order=True)
     number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
@@ -187,48 +186,45 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
 
 def images_named(source: Source, path: str, files: Files) -> Sequence[str]:
     """Return what a table of boxes calls its images."""
-    from dsprep.sources.labels.cells import parse_cells
-
-    arrange = partial(_arranged, path, files)
-    data = _data_of(source, path, files)
-    cells = parse_cells(data, path, may_be_empty=True, arrange=arrange).texts
-    names = _column_of_images(source, cells.columns, path)
+    cells = _cells_of(source, path, files)[0].texts
+    names = _column_of_images(source, cells, path, files)
     return cells[names].unique(maintain_order=True).to_list()
 
 
-def _data_of(source: Source, path: str, files: Files) -> bytes:
+def _cells_of(source: Source, path: str, files: Files) -> tuple[Cells, str]:
+    """Read the cells of a table that names its columns; also return the digest of the file."""
     from dsprep.places.files import read_beside
+    from dsprep.sources.labels.cells import parse_cells
+    from dsprep.sources.labels.table import arranged_among
     from dsprep.text import read_data
 
-    return (
-        read_data(path) if files.archive is None else read_beside(source.root, path, files.archive)
-    )
+    def arrange(text: str, columns: Sequence[str]) -> Arranged:
+        try:
+            found = arranged_among(path, files.table, text, columns)
+        except OptionError:
+            found = None
+        if found is None or set(found.columns) == {"path", "label"}:
+            raise OptionError(
+                f"{path}: no line names its columns: put one above its rows, such as "
+                "path,xmin,ymin,xmax,ymax,class or path,x,y,width,height,class"
+            )
+        return found
+
+    archive = files.archive
+    data = read_data(path) if archive is None else read_beside(source.root, path, archive)
+    return parse_cells(data, path, arrange=arrange), hashlib.sha256(data).hexdigest()
 
 
-def _arranged(path: str, files: Files, text: str, columns: Sequence[str]) -> Arranged:
-    """Find the rows of a table; one that does not name its columns is refused."""
-    from dsprep.sources.labels.table import arranged_among
+def _column_of_images(source: Source, cells: pl.DataFrame, path: str, files: Files) -> str:
+    """Return the column that names images, by its own name or by its cells."""
+    from dsprep.sources.labels.table import PATH_COLUMNS, column_of_names
 
-    try:
-        found = arranged_among(path, files.table, text, columns)
-    except OptionError:
-        found = None
-    if found is None or found.columns[:2] in (("path", "label"), ("label", "path")):
-        raise OptionError(
-            f"{path}: no line names its columns: put one above its rows, such as "
-            "path,xmin,ymin,xmax,ymax,class or path,x,y,width,height,class"
-        )
-    return found
-
-
-def _column_of_images(source: Source, columns: Sequence[str], path: str) -> str:
-    from dsprep.sources.labels.table import PATH_COLUMNS
-
-    lower = {name.lower(): name for name in columns}
+    lower = {name.lower(): name for name in cells.columns}
     names = _one(lower, source.path_column, (*PATH_COLUMNS, *_PATHS), path)
+    names = names or column_of_names(cells, files.table)
     if names is None:
         raise OptionError(
-            f"{path}: name its column of images with --path-column: {quoted_names(columns)}"
+            f"{path}: name its column of images with --path-column: {quoted_names(cells.columns)}"
         )
     return names
 

@@ -19,8 +19,8 @@ from dsprep.units import quoted_names
 Names = Callable[[Collection[str]], Collection[str]]
 """Which of some cells name images of the source."""
 
-_LOOKED_AT = 50  # rows that show what the columns are
-_MOST = 0.9  # the share of these that has to agree
+LOOKED_AT = 50  # rows that show what the columns are
+MOST = 0.9  # the share of these that has to agree
 _TAB = "\t"
 _EXTENSIONS = "|".join(IMAGE_EXTENSIONS)
 _IMAGE = re.compile(rf"(?i).*\.(?:{_EXTENSIONS})(?:#\d+)?")
@@ -63,7 +63,7 @@ def arranged(
     comments = _take_comments(lines)
     count = _take_count(lines)
     why = f"its first line, {count}, is the number of rows" if count else ""
-    some = list(islice(filter(str.strip, lines), _LOOKED_AT + 1))
+    some = list(islice(filter(str.strip, lines), LOOKED_AT + 1))
     if not some or '"' in some[0]:
         return Arranged(text, tuple(columns))
     if any(mark in some[0] for mark in _MARKS):
@@ -175,7 +175,7 @@ def _column_of_images(rows: Sequence[Sequence[str]], names: Names) -> int | None
 
     Numbers may be names of images and classes alike, so names without an extension come first.
     """
-    least = _MOST * len(rows)
+    least = MOST * len(rows)
     for at, cell in enumerate(rows[0]):
         cells = [row[at] for row in rows if at < len(row)]
         if _IMAGE.fullmatch(cell) and sum(map(bool, map(_IMAGE.fullmatch, cells))) >= least:

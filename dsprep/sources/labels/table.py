@@ -27,7 +27,7 @@ from dsprep.places.match import find_spelled, more_than_names
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
-from dsprep.sources.labels.arrange import NUMBERED, Arranged, arranged
+from dsprep.sources.labels.arrange import LOOKED_AT, MOST, NUMBERED, Arranged, arranged
 from dsprep.sources.labels.cells import Cells, parse_cells
 from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numbers, notes_on_order
@@ -61,6 +61,7 @@ _TOO_LARGE = "is too large: whole numbers have to be below 2^53"
 _SEPARATORS = ("|", ";", ",", " ")
 _LOOKED_AT = 10_000  # different cells of a column that show whether they hold tags
 _WHOLE_PER_FRACTION = 10  # if fewer than one label in this many is a fraction, it is an error
+_FIRST_COLUMNS = 100  # that may name the images, though not by their own names
 _MOST_VALUES = 3 * 10**7  # of labels with a 0 or 1 for each class: they take about 1 GB
 _NOT_GIVEN = ("", "nan")
 _SHOWN = 3  # examples in a message
@@ -85,9 +86,11 @@ def read_table(
     arrange = partial(arranged_among, path, files.table)
     cells = parse_cells(data, path, source.columns, guesses=True, arrange=arrange)
     texts, lines = cells.texts, cells.lines
-    given = source.path_column, source.label_columns, path, source.fields
+    given = source.path_column
+    if given is None and not any(name.lower() in PATH_COLUMNS for name in texts.columns):
+        given = column_of_names(texts, files.table)
     try:
-        paths, names = find_columns(texts.columns, *given)
+        paths, names = find_columns(texts.columns, given, source.label_columns, path, source.fields)
     except OptionError as error:
         boxes = [name for name in texts.columns if name.lower() in _BOX_COLUMNS]
         hint = f". For boxes ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
@@ -131,20 +134,36 @@ def arranged_among(
     source: str, images: pl.DataFrame, text: str, columns: Sequence[str]
 ) -> Arranged:
     """Find the rows and columns of a table that names some images, in their column ``path``."""
-
-    def names(cells: Collection[str]) -> Collection[str]:
-        paths = images.select("path", name="path")
-        spelled = (each["name"] for each in chain([paths], more_than_names(images)))
-        return {name for each in spelled for name in each.filter(each.is_in(list(cells)))}
-
     header = {*PATH_COLUMNS, *LABEL_COLUMNS, *_BOX_COLUMNS}
-    return arranged(text, source, columns, header, names)
+    return arranged(text, source, columns, header, partial(_names_among, images))
+
+
+def _names_among(images: pl.DataFrame, cells: Collection[str]) -> Collection[str]:
+    """Return which cells name images, in their column ``path``."""
+    paths = images.select("path", name="path")
+    spelled = (each["name"] for each in chain([paths], more_than_names(images)))
+    return {name for each in spelled for name in each.filter(each.is_in(list(cells)))}
+
+
+def column_of_names(cells: pl.DataFrame, images: pl.DataFrame) -> str | None:
+    """Return the one column whose cells are the names of images; None if none or several are.
+
+    Numbers are no names here, as they may be anything.
+    """
+    found = []
+    for column in cells.head(LOOKED_AT).get_columns()[:_FIRST_COLUMNS]:
+        texts = column.unique()
+        if len(texts) and not is_number(texts).any():
+            known = _names_among(images, texts.to_list())
+            found += [column.name] if len(known) >= MOST * len(texts) else []
+    return found[0] if len(found) == 1 else None
 
 
 def _hint_of_flags(cells: pl.DataFrame) -> str:
     """Return the option that takes columns of a 0 or a 1; empty if there are none."""
     own = cells.select(pl.all().is_in(["0", "1", "-1"]).all()).row(0, named=True)
     flags = [name for name, is_flag in own.items() if is_flag and "," not in name]
+    flags = [name for name in flags if name.lower() not in PATH_COLUMNS]
     if len(flags) < 2:  # noqa: PLR2004
         return ""
     named = shlex.quote(",".join(flags))
