@@ -32,8 +32,9 @@ class AnnotationOptions(Options):
     """Where boxes, polygons and keypoints come from."""
 
     annotations: Sequence[AnyPath] = _annotations(
-        "Take boxes, polygons and keypoints from PATH. Repeat it for several files of COCO, or "
-        "tables. Whole folders or archives of COCO, YOLO and Pascal VOC are recognized without it.",
+        "Take boxes, polygons and keypoints from PATH. Repeat it for several files, such as "
+        "one a side. Whole folders or archives of COCO, YOLO and Pascal VOC are recognized without "
+        "it.",
         default=(),
         metavar="PATH",
     )

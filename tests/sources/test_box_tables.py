@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import zipfile
@@ -114,8 +115,34 @@ def test_tables_of_one_side_are_one_set(tmp_path: Path) -> None:
     assert (field.names, field.ids, catalog.sides) == (("zebra", "ant"), (3, 7), ())
     assert "b.csv:3: the box 1, 2, x, 4 is not four numbers" in notes(findings)
     (root / "b.csv").write_text(f"{head}2.jpg,ant,3,10,5,30,15\n")
-    with pytest.raises(SourceError, match="the class 3 is 'zebra', 'ant' in the tables"):
+    with pytest.raises(SourceError, match="the class 3 is 'zebra', 'ant' in the files"):
         read(root, annotations=named)
+
+
+def test_lists_and_manifests_of_sides(tmp_path: Path) -> None:
+    lists = {"train.lst": "0\t2\t5\t1\t.25\t.25\t.75\t.75\t1.jpg\n"}
+    lists["val.lst"] = "0\t2\t5\t11\t.25\t.25\t.75\t.75\t2.jpg\n"
+    manifests = {}
+    for side, image, name in (("train", 1, "dog"), ("val", 2, "cat")):
+        box = {"class_id": image - 1, "left": 10, "top": 5, "width": 20, "height": 10}
+        sizes = [{"width": 40, "height": 20, "depth": 3}]
+        line = {
+            "source-ref": f"s3://b/{image}.jpg",
+            "boxes": {"annotations": [box], "image_size": sizes},
+            "boxes-metadata": {
+                "class-map": {str(image - 1): name},
+                "type": "groundtruth/object-detection",
+            },
+        }
+        manifests[f"{side}.manifest"] = json.dumps(line) + "\n"
+    images = dict.fromkeys(("1.jpg", "2.jpg"))
+    root = write(tmp_path, {**images, **lists, **manifests})
+    for names, classes in ((lists, ("1", "11")), (manifests, ("dog", "cat"))):
+        catalog, _ = read(root, annotations=[str(root / name) for name in names])
+        found = boxes(catalog)
+        assert [own[0][0] for own in found.values()] == list(classes)
+        assert {own[0][1:] for own in found.values()} == {(10, 5, 30, 15)}
+        assert sides(catalog) == {"1.jpg": "train", "2.jpg": "val"}
 
 
 def test_tables_of_runs(tmp_path: Path) -> None:
@@ -127,7 +154,7 @@ def test_tables_of_runs(tmp_path: Path) -> None:
     assert catalog.sides == ("train", "val")
     assert catalog.reader.masks.runs == (((1, "1 3"),), ((2, "1 3"),))  # type: ignore[attr-defined]
     (root / "val.csv").write_text("image,xmin,ymin,xmax,ymax\n2.jpg,1,2,3,4\n")
-    with pytest.raises(SourceError, match="some tables have boxes, and others masks"):
+    with pytest.raises(SourceError, match="some of the files have boxes, and others masks"):
         read(root, annotations=[str(root / "train.csv"), str(root / "val.csv")])
 
 

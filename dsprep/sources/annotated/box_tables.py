@@ -1,4 +1,4 @@
-"""Several tables of boxes: each is a side of the data set by its name, or all are one set."""
+"""Several files of boxes: each is a side of the data set by its name, or all are one set."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def scan_named(source: Source, place: AnnotatedPlace) -> Scan:
     Images that only another table beside them has boxes for are not images without objects.
     """
     paths = [each.path for each in place.named]
-    scan = scan_tables(source, paths, place.files)
+    scans = [scan_boxes(source, path, place.files) for path in paths]
+    scan = together(scans, paths, source, place.files)
     top = f"{full_path(source.root)}/"
     used = [each.member or full_path(each.path).removeprefix(top) for each in place.named]
     scan = scan._replace(used=used)
@@ -80,30 +81,28 @@ def _first_line(path: str) -> bytes:
         return file.pread(HEAD, 0).partition(b"\n")[0]
 
 
-def scan_tables(source: Source, paths: Sequence[str], files: Files) -> Scan:
-    """Read tables of boxes, or of runs of pixels."""
-    scans = [scan_boxes(source, path, files) for path in paths]
+def together(scans: Sequence[Scan], paths: Sequence[str], source: Source, files: Files) -> Scan:
+    """Return what several files tell as one scan; each file is a side, if their names are."""
     if len(scans) == 1:
         return scans[0]
+    sides = sides_of(paths)
+    where = os.path.dirname(paths[0]) or "."
     classes, ids = _classes_of(scans, source, paths)
     digest = sha256("".join(scan.digest for scan in scans).encode()).hexdigest()
-    where = os.path.dirname(paths[0]) or "."
-    sides = [
-        side for scan, side in zip(scans, sides_of(paths), strict=True) for _ in scan.names if side
-    ]
-    names = _names(scans, sides_of(paths), files)
+    names = _names(scans, sides, files)
     findings = list(dict.fromkeys(chain.from_iterable(scan.findings for scan in scans)))
-    masks = [scan.masks for scan in scans if isinstance(scan.masks, TableMasks)]
-    if not masks:
-        boxes = _together([(scan, _numbers(scan.classes, classes)) for scan in scans])
-        found = scan_of(boxes, names, classes, ids, digest, where, [], keeps_unlisted=True)
-        return found._replace(findings=findings, sides=sides)
-    if len(masks) < len(scans):
-        raise SourceError(f"{where}: some tables have boxes, and others masks: give those of one")
-    nothing = [0] * len(names)
-    told = None, names, nothing, nothing, (), (), digest, where, findings
-    together = _masks_together(masks, where)
-    return Scan(*told, keeps_unlisted=True, masks=together, sides=sides)
+    if all(isinstance(scan.masks, TableMasks) for scan in scans):
+        nothing = [0] * len(names)
+        found = Scan(None, names, nothing, nothing, (), (), digest, where)
+        found = found._replace(masks=_masks_together(scans, where))
+    else:
+        boxes = _boxes_together(scans, classes, where)
+        found = scan_of(boxes, names, classes, ids, digest, where, [])
+    return found._replace(
+        findings=findings,
+        keeps_unlisted=scans[0].keeps_unlisted,
+        sides=[side for scan, side in zip(scans, sides, strict=True) for _ in scan.names if side],
+    )
 
 
 def _names(scans: Sequence[Scan], sides: Sequence[str], files: Files) -> Sequence[str]:
@@ -138,13 +137,16 @@ def _classes_of(
     if source.classes is not None:
         return scans[0].classes, ()
     if not any(scan.ids for scan in scans):
+        longest = max((scan.classes for scan in scans), key=len)
+        if all(scan.classes == longest[: len(scan.classes)] for scan in scans):
+            return longest, ()  # as numbers are, where no file tells names
         return tuple(sorted({name for scan in scans for name in scan.classes})), ()
     named = dict[int, str]()
     for scan, path in zip(scans, paths, strict=True):
         for id, name in zip(scan.ids, scan.classes, strict=True):
             if named.setdefault(id, name) != name:
                 both = quoted_names([named[id], name])
-                raise SourceError(f"{path}: the class {id} is {both} in the tables: correct one")
+                raise SourceError(f"{path}: the class {id} is {both} in the files: correct one")
     order, ids, _ = number_ids(named, None, paths[0])
     return tuple(order), tuple(ids)
 
@@ -155,14 +157,18 @@ def _numbers(own: Sequence[str], classes: Sequence[str]) -> Sequence[int]:
     return [known[name] for name in own]
 
 
-def _together(parts: Sequence[tuple[Scan, Sequence[int]]]) -> TableBoxes:
-    """Return the boxes of several tables, each with the numbers that its classes get."""
+def _boxes_together(scans: Sequence[Scan], classes: Sequence[str], where: str) -> TableBoxes:
+    """Return the boxes of several files, with the numbers of all classes."""
     starts, boxes, numbers = array("q", [0]), array("d"), array("i")
     flags, extents = list[frozenset[str]](), list[Extent | None]()
     wrong = dict[int, str]()
-    for scan, new in parts:
+    for scan in scans:
         own = scan.annotations
-        assert isinstance(own, TableBoxes)
+        if not isinstance(own, TableBoxes) or scan.masks is not None:
+            raise SourceError(
+                f"{where}: some of the files have boxes, and others masks: give those of one"
+            )
+        new = _numbers(scan.classes, classes)
         wrong |= {len(starts) - 1 + number: reason for number, reason in own.wrong.items()}
         starts.extend(len(numbers) + start for start in own.starts[1:])
         boxes.extend(own.boxes)
@@ -173,8 +179,9 @@ def _together(parts: Sequence[tuple[Scan, Sequence[int]]]) -> TableBoxes:
     return TableBoxes(starts, boxes, numbers, marks, tuple(extents), wrong)
 
 
-def _masks_together(parts: Sequence[TableMasks], where: str) -> TableMasks:
+def _masks_together(scans: Sequence[Scan], where: str) -> TableMasks:
     """Return the runs of several tables; the background is the class 0 of each."""
+    parts = [scan.masks for scan in scans if isinstance(scan.masks, TableMasks)]
     names = (parts[0].names[0], *sorted({name for part in parts for name in part.names[1:]}))
     if len(names) > IGNORED:
         raise SourceError(f"{where}: has {len(names) - 1:,} classes; masks have 254 at most")

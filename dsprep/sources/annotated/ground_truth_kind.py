@@ -21,6 +21,7 @@ class GroundTruthKind(AnnotationKind):
     words: ClassVar = "Ground Truth"
     help: ClassVar = "a manifest of Ground Truth"
     extensions: ClassVar = MANIFESTS
+    takes_several: ClassVar = True
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
@@ -29,7 +30,9 @@ class GroundTruthKind(AnnotationKind):
         return {"table-boxes": TableBoxes}
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.box_tables import together
         from dsprep.sources.annotated.ground_truth import scan_manifest
 
-        (named,) = place.named
-        return scan_manifest(source, named.path, run_all)
+        paths = [named.path for named in place.named]
+        scans = [scan_manifest(source, path, run_all) for path in paths]
+        return together(scans, paths, source, place.files)

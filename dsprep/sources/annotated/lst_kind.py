@@ -20,6 +20,7 @@ class LstKind(AnnotationKind):
     words: ClassVar = "MXNet"
     help: ClassVar = "an MXNet .lst"
     extensions: ClassVar = (".lst",)
+    takes_several: ClassVar = True
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
@@ -28,7 +29,9 @@ class LstKind(AnnotationKind):
         return {"table-boxes": TableBoxes}
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.box_tables import together
         from dsprep.sources.annotated.boxes import scan_lst
 
-        (named,) = place.named
-        return scan_lst(source, named.path)
+        paths = [named.path for named in place.named]
+        scans = [scan_lst(source, path) for path in paths]
+        return together(scans, paths, source, place.files)
