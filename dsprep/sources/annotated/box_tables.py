@@ -16,7 +16,7 @@ from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import Extent
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.numbering import number_ids
+from dsprep.numbering import Known, number_classes, number_ids, numbers_of
 from dsprep.places.names import side_name
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.boxes import TableBoxes, images_named, scan_boxes, scan_of
@@ -140,7 +140,8 @@ def _classes_of(
         longest = max((scan.classes for scan in scans), key=len)
         if all(scan.classes == longest[: len(scan.classes)] for scan in scans):
             return longest, ()  # as numbers are, where no file tells names
-        return tuple(sorted({name for scan in scans for name in scan.classes})), ()
+        names = {name for scan in scans for name in scan.classes}
+        return number_classes(names, Known(None), paths[0]), ()
     named = dict[int, str]()
     for scan, path in zip(scans, paths, strict=True):
         for id, name in zip(scan.ids, scan.classes, strict=True):
@@ -153,7 +154,7 @@ def _classes_of(
 
 def _numbers(own: Sequence[str], classes: Sequence[str]) -> Sequence[int]:
     """Return the number among all classes of each class of a table."""
-    known = {name: number for number, name in enumerate(classes)}
+    known = numbers_of(classes)
     return [known[name] for name in own]
 
 
@@ -182,7 +183,8 @@ def _boxes_together(scans: Sequence[Scan], classes: Sequence[str], where: str) -
 def _masks_together(scans: Sequence[Scan], where: str) -> TableMasks:
     """Return the runs of several tables; the background is the class 0 of each."""
     parts = [scan.masks for scan in scans if isinstance(scan.masks, TableMasks)]
-    names = (parts[0].names[0], *sorted({name for part in parts for name in part.names[1:]}))
+    own = {name for part in parts for name in part.names[1:]}
+    names = (parts[0].names[0], *number_classes(own, Known(None), where))
     if len(names) > IGNORED:
         raise SourceError(f"{where}: has {len(names) - 1:,} classes; masks have 254 at most")
     runs = list[tuple[tuple[int, str], ...]]()
