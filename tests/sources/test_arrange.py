@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import OptionError
+from dsprep.sources.labels.arrange import arranged
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from tests.sources.boxes import notes, read, write
@@ -137,3 +138,8 @@ def test_captions_are_several_rows_of_an_image(root: Path) -> None:
     path = root.parent / "t.txt"
     source = make_source(str(root), labels=str(path), label_type="text", duplicates="keep")
     assert len(read_source(source)[0]) == 6
+
+
+def test_what_is_no_such_table_stays_as_it_is() -> None:
+    for text in ("#id,label\n1,cat\n2,dog\n", "2\n1\n2\n", '"a b",c\n1,2\n', "", "\n\n", "# x\n"):
+        assert arranged(text, "t.csv", (), {"label"}, lambda _: ()) == (text, (), "", "")

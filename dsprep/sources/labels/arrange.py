@@ -20,6 +20,7 @@ Names = Callable[[Collection[str]], Collection[str]]
 """Which of some cells name images of the source."""
 
 LOOKED_AT = 50  # rows that show what the columns are
+_HEAD = 1 << 16  # characters that have these
 MOST = 0.9  # the share of these that has to agree
 _TAB = "\t"
 _EXTENSIONS = "|".join(IMAGE_EXTENSIONS)
@@ -59,34 +60,81 @@ def arranged(
         header: Usual names of columns, in lower case.
         names: Tells which cells name images.
     """
+    of = _Told(source, tuple(columns), header, names)
+    first, some = _head(text)
+    if _is_plain(first) and any(mark in first for mark in _MARKS):  # without a look at all lines
+        return _of_marks(text, some, of)
     lines = text.split("\n")
     comments = _take_comments(lines)
     count = _take_count(lines)
     why = f"its first line, {count}, is the number of rows" if count else ""
-    some = list(islice(filter(str.strip, lines), LOOKED_AT + 1))
-    if not some or '"' in some[0]:
-        return Arranged(text, tuple(columns))
-    if any(mark in some[0] for mark in _MARKS):
-        left = "\n".join(lines)
-        if columns:
-            return Arranged(left, tuple(columns), why)
-        found, mark = _columns_of_marks(some, source, header, names)
-        return Arranged(left, found, _reason(why, found), mark)
-    is_plain = columns and all(line.strip().count(" ") == len(columns) - 1 for line in some)
-    if is_plain or len(some[0].split()) < 2:  # cells may be empty; or there is one column
-        return Arranged(text, tuple(columns))
-    rows = [line.split() for line in some]
-    if columns:
-        found, is_row = tuple(columns), True
+    left = "\n".join(lines)
+    first, some = _head(left)
+    if any(mark in first for mark in _MARKS):
+        found = _of_marks(left, some, of)
     else:
-        found, is_row = _columns_of_blanks(rows, comments, source, header, names)
-    if not found:
+        found = _of_blanks(left, lines, some, comments, of)
+    if count and found.text is left and len(first.split()) < 2:  # a column of numbers
+        return Arranged(text, of.columns)
+    return found._replace(why="; ".join(filter(None, (why, found.why))))
+
+
+class _Told(NamedTuple):
+    """What is known of a table besides its text, as `arranged` takes it."""
+
+    source: str
+    columns: tuple[str, ...]
+    header: Collection[str]
+    names: Names
+
+
+def _of_marks(text: str, some: Sequence[str], of: _Told) -> Arranged:
+    """Return a table with commas or the like between its cells."""
+    if of.columns or '"' in some[0]:
+        return Arranged(text, of.columns)
+    found, mark = _columns_of_marks(some, of.source, of.header, of.names)
+    return Arranged(text, found, _unnamed(found), mark)
+
+
+def _of_blanks(
+    text: str,
+    lines: Sequence[str],
+    some: Sequence[str],
+    comments: Sequence[Sequence[str]],
+    of: _Told,
+) -> Arranged:
+    """Return a table with blanks between its cells, with tabs instead."""
+    columns, is_row = of.columns, True
+    is_spaced = columns and all(line.strip().count(" ") == len(columns) - 1 for line in some)
+    if is_spaced or not some or '"' in some[0] or len(some[0].split()) < 2:
+        return Arranged(text, columns)
+    if not columns:
+        rows = [line.split() for line in some]
+        columns, is_row = _columns_of_blanks(rows, comments, of.source, of.header, of.names)
+    if not columns:
         return Arranged(text, ())
-    if not is_row:
-        lines[next(at for at, line in enumerate(lines) if line.strip())] = ""
-    parted = [_TAB.join(line.split(None, len(found) - 1)) for line in lines]
-    why = _reason(why, () if columns or not is_row else found)
-    return Arranged("\n".join(parted), found, why, _TAB)
+    first = next(at for at, line in enumerate(lines) if line.strip())
+    kept = [line if is_row or at != first else "" for at, line in enumerate(lines)]
+    parted = "\n".join(_TAB.join(line.split(None, len(columns) - 1)) for line in kept)
+    return Arranged(parted, columns, _unnamed(columns) if is_row and not of.columns else "", _TAB)
+
+
+def _unnamed(columns: Sequence[str]) -> str:
+    """Say which columns were understood, if no line names them."""
+    return f"no line names its columns, which are {quoted_names(columns)}" if columns else ""
+
+
+def _head(text: str) -> tuple[str, list[str]]:
+    """Return the first line of a table that is not empty, and some lines from there."""
+    lines = text[:_HEAD].split("\n")
+    lines = lines[:-1] if len(text) > _HEAD and len(lines) > 1 else lines
+    some = list(islice(filter(str.strip, lines), LOOKED_AT + 1))
+    return (some[0] if some else ""), some
+
+
+def _is_plain(first: str) -> bool:
+    """Return whether a first line is neither a comment nor the number of rows."""
+    return not first.startswith("#") and not first.strip().isdecimal()
 
 
 def _reason(why: str, columns: Sequence[str]) -> str:
