@@ -94,7 +94,7 @@ def _single(name: str, kind: type, value: Any) -> Any:
         return float(value)
     if isinstance(value, kind):
         return value
-    from dataclasses import is_dataclass  # help pages need none of it
+    from dataclasses import is_dataclass  # loaded here because help pages do not need dataclasses
 
     hints = get_type_hints(kind)
     if is_dataclass(kind) and isinstance(value, Mapping):
@@ -139,7 +139,7 @@ def _words(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         words = list(dict.fromkeys(map(_words, inner)))
-        if "a path" in words:  # as text or as an object
+        if "a path" in words:  # a path is a str or a path object
             words.remove("text")
         return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     if origin is Literal:

@@ -75,8 +75,8 @@ class PlacedRecords:
             strict: Whether quotes inside a cell are an error.
             replaces: Whether bytes that are not UTF-8 are replaced, and no ``UnicodeDecodeError``.
         """
-        self.ends = [start]  # where each line ends that was read
-        self.first = self.last = 0  # how many lines stand before this record, and before the next
+        self.ends = [start]  # offsets of the ends of lines that were read
+        self.first = self.last = 0  # number of lines before this record, and before the next
         self._replaces = replaces
         self._not_text = set[int]()
         self._reader = records(self._texts(lines), separator, strict=strict)

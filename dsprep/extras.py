@@ -12,7 +12,7 @@ from shlex import quote
 _REQUIREMENTS = {
     "mxnet": ("mxnet", "numpy<2"),
     "tensorflow": ("tensorflow-cpu",),
-    "s3fs": ("s3fs", "boto3"),  # it needs a botocore that is older than the newest boto3's
+    "s3fs": ("s3fs", "boto3"),  # s3fs needs an older botocore than the newest boto3 does
 }
 
 

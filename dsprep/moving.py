@@ -135,7 +135,7 @@ class _ImageChange(NamedTuple):
     step: Move
     turn: int  # its EXIF orientation before
     warp: Warp | None  # what was done after the step
-    size: tuple[int, int]  # of the image that is written
+    size: tuple[int, int]  # size of the image that is written
     effects: Counter[str]  # what happens to the sample on the way, to be counted
 
 
@@ -279,7 +279,7 @@ def read_mask(
 def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) -> Objects:
     """Return objects in the pixels of an upright image of this size."""
     extent = value.extent
-    stored = (size[1], size[0]) if turn > 4 else size  # these turn it on its side
+    stored = (size[1], size[0]) if turn > 4 else size  # orientations above 4 swap width and height
     framed = stored if frame.turn == "stored" else size
     if frame.extent is not None and extent != SHARES:
         if extent not in (None, frame.extent):

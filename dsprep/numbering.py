@@ -19,14 +19,17 @@ Unknown: TypeAlias = Callable[[str, Sequence[str], Sequence[str]], DsprepError]
 class Known(NamedTuple):
     """The classes as far as they are known before labels are read."""
 
-    classes: tuple[str, ...] | None = None  # with their order, if they are fixed already
-    owner: str | None = None  # the source that these are of, if the user did not give them
+    # known class names in their order, if they are fixed already
+    classes: tuple[str, ...] | None = None
+    # the source that the known classes come from, if the user did not give them
+    owner: str | None = None
     order: str | None = None  # otherwise, the order of the names: see :func:`number_classes`
 
 
 def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) -> UnknownClass:
     """Return the error for classes of a source that are not in the list of classes."""
-    require_lines(names, place)  # a name that is no line cannot be added to that list
+    # classes.txt has a line for each name, so a name with a line break cannot be added
+    require_lines(names, place)
     be, count = "is" if len(names) == 1 else "are", format_count(len(classes), "class")
     return UnknownClass(f"{place}: {quoted_names(names, 3)} {be} not among the {count}")
 

@@ -79,5 +79,5 @@ def _current() -> str:
         directory = os.getcwd()
         os.stat(directory + "/.")
         return directory
-    except OSError:  # it was removed, or one above it denies access
+    except OSError:  # the working directory was removed, or a directory above it denies access
         return ""

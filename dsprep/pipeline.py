@@ -191,7 +191,8 @@ def _labeler(pipeline: Pipeline) -> Callable[..., Sample | BadSample]:
     """
     schema, classes = pipeline.schema, pipeline.classes or ()
     image_name = schema.image or "image"
-    told = schema.label_field or schema.objects  # what rows may tell
+    # rows of the catalog may give the label or the objects
+    told = schema.label_field or schema.objects
     label_name, kind = (told.name, told.type) if told else ("", "")
     replaces_labels = "label" in pipeline.overridden
 
@@ -396,7 +397,7 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
         return transformed
     own = pipeline.schema.image_field
     if own is not None and own.kind.is_raw and pipeline.reader.pixels is None:
-        return unchecked  # bare pixels that are copied
+        return unchecked  # bare pixels are copied without a check
     return unchecked if level == "none" else checked
 
 
@@ -404,7 +405,8 @@ def _copy_maker(pipeline: Pipeline) -> Callable[[bytes, str, int], tuple[Encoded
     """Return a function from an image, the key of its sample and a number to that copy of it."""
     images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
     transform, augment = images.for_copies, images.augment
-    last: tuple[bytes, Decoded] | None = None  # of several copies in turn, which is the usual case
+    # the image that was decoded last: copies of one image mostly follow one another
+    last: tuple[bytes, Decoded] | None = None
 
     def copied(data: bytes, key: str, copy: int) -> tuple[Encoded, Warp | None]:
         nonlocal last
@@ -489,7 +491,7 @@ class TriedSamples(NamedTuple):
     # bytes of each encoded image, or of each encoded sample where samples are read whole; -1 where
     # the sample would be rejected
     sizes: array[int]
-    rejects: list[Reject]  # those, and why
+    rejects: list[Reject]  # samples that were rejected, and why
     effects: Counter[str]  # what happened to how many
 
 
@@ -616,7 +618,8 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
         ]
         if label is not None and label.name not in kept:
             for raw, value in sample.fields.items():
-                with suppress(ValueError, TypeError):  # writing it finds that out
+                # a value that does not fit is rejected when the sample is written
+                with suppress(ValueError, TypeError):
                     if name_of(raw) == label.name and label_depends(
                         TYPES[label.type].convert(value)
                     ):

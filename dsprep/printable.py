@@ -46,7 +46,8 @@ def utf8_text(path: str) -> str:
 
 
 def _escape(character: str) -> str:
-    is_byte = "\udc80" <= character <= "\udcff"  # as Python names files whose names are not UTF-8
+    # surrogate escapes stand for bytes of a name that is not UTF-8
+    is_byte = "\udc80" <= character <= "\udcff"
     return ascii(chr(ord(character) - 0xDC00) if is_byte else character)
 
 
@@ -84,7 +85,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return json_values(value)
     if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no word for it
+        return None  # JSON has no NaN or infinity
     if hasattr(value, "_fields"):
         raise TypeError(f"{type(value).__name__} has no to_json")
     return [json_value(item) for item in value] if isinstance(value, list | tuple) else value

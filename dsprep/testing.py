@@ -93,7 +93,7 @@ class SourceTests:
         for name in self.kind.names:
             try:
                 same.append(samples(made.source(kind=name)).equals(found))
-            except DsprepError:  # another format of shards
+            except DsprepError:  # the directory has shards of another format
                 same.append(False)
         assert any(same) or not self.kind.names
 

@@ -94,7 +94,7 @@ def moved(objects: Objects, move: Move, min_visible: float, counts: Counter[str]
     items = []
     for each in objects.items:
         whole = _moved(each, across, down, left, top)
-        if each.rle is not None:  # whole, as what is visible of it is counted
+        if each.rle is not None:  # the whole mask: its visible pixels are counted later
             own = move._replace(window=(0, 0, *move.scaled)) if crops else move
             whole = whole._replace(rle=_resampled(each.rle, own))
         if crops:

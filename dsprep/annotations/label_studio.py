@@ -40,7 +40,8 @@ class Drawn(NamedTuple):
     shapes: list[tuple[str, Object]]  # with the names of their classes
     extent: tuple[float, float] | None  # the size of the image, if it is known
     refused: list[str]  # keys of `REFUSED`
-    left_out: Counter[str]  # what has no place in an image, such as choices and ratings
+    # results that have no place in an image, such as choices and ratings, with counts
+    left_out: Counter[str]
 
 
 def chosen(task: Any) -> tuple[Mapping[str, Any] | None, int]:

@@ -48,9 +48,9 @@ SHARES: Extent = _Shares((1.0, 1.0))
 MOST_CLASSES = 1 << 20
 """How many classes there may be if nothing names them."""
 
-_DIGITS = 6  # behind the point, by which boxes are compared
+_DIGITS = 6  # decimal places by which boxes are compared
 _LARGEST = 2.0**31  # pixels; what is further out is damage
-_MOST_PIXELS = 1 << 28  # of the mask of an object
+_MOST_PIXELS = 1 << 28  # largest number of pixels in the mask of an object
 _NUMERIC = frozenset({int, float})
 
 
@@ -70,7 +70,7 @@ class Object(NamedTuple):
     """One object."""
 
     box: Box
-    number: int  # that of its class
+    number: int  # the class number of the object
     flags: frozenset[str] = frozenset()  # some of `FLAGS`
     polygons: tuple[Polygon, ...] = ()
     rle: Rle | None = None
@@ -102,7 +102,7 @@ class Spelled(tuple[Object, ...]):
 class ObjectCounts(NamedTuple):
     """Counts of the objects of a data set."""
 
-    objects: int  # all of them
+    objects: int  # number of all objects
     classes: int  # how many classes there are
     samples: int  # how many samples have objects
     without: int  # how many have none
@@ -125,7 +125,8 @@ class Move(NamedTuple):
 
     size: tuple[int, int]  # before
     scaled: tuple[int, int]  # after resizing
-    window: tuple[int, int, int, int]  # of that, what is kept: left, top, right and bottom
+    # the part of the scaled image that is kept: left, top, right and bottom
+    window: tuple[int, int, int, int]
 
 
 class Warp(NamedTuple):

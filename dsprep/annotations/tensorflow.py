@@ -42,7 +42,7 @@ def parse(lists: Mapping[str, Sequence[Any]]) -> Objects | None:
     for at in range(count):
         own: dict[str, Any] = {name: values[at] for name, values in lists.items() if values}
         x0, y0, x1, y1 = numbers([own[side] for side in _SIDES])
-        number = own.get(CLASS, 1)  # a set of one class may leave it out
+        number = own.get(CLASS, 1)  # data sets of one class may have no class numbers
         if type(number) is not int:
             raise ValueError(f"{number!r:.40} is no class id")
         found.append(

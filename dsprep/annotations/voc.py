@@ -23,7 +23,7 @@ _FLAGS = ("difficult", "truncated")
 class Named(NamedTuple):
     """An object as the XML has it."""
 
-    name: str  # that of its class
+    name: str  # the name of the object's class
     sides: tuple[float, ...]  # xmin, ymin, xmax and ymax
     flags: frozenset[str]
     more: Mapping[str, str]  # its other elements that hold a text
@@ -34,7 +34,8 @@ class VocImage(NamedTuple):
 
     extent: Extent | None
     named: Sequence[Named]
-    unread: Mapping[str, int]  # elements of objects that hold others, such as `part`, by name
+    # elements of an object that have elements of their own, such as `part`, with counts
+    unread: Mapping[str, int]
 
 
 def parse(data: bytes) -> VocImage:

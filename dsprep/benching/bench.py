@@ -134,7 +134,8 @@ class _Measuring:
 
     def __init__(self, options: BenchOptions, found: Mapping[Cell, _Found]) -> None:
         self._options, self._found = options, found
-        self._copies: dict[str, tuple[str, float]] = {}  # and how long they took, by data set
+        # copy of each data set on this disk, and how long copying took
+        self._copies: dict[str, tuple[str, float]] = {}
         self._progress = options.progress or Progress()
 
     def run(self, cells: Sequence[Cell]) -> str:

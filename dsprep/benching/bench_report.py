@@ -32,7 +32,7 @@ class BenchRow:
     idle: float = 0.0  # how many cores of the machine had nothing to do, on average
     noise: float = 0.0  # the range of their speeds, as a share of the median
     cached_share: float | None = None  # the speed as a share of the speed with one batch repeated
-    requests: int | None = None  # to S3, in the last round; None if they were not counted
+    requests: int | None = None  # requests to S3 in the last round; None if not counted
     fetched: int | None = None  # bytes of their answers
     copy_seconds: float | None = None  # how long the copy took, for `download`
     limit: str = "undecided"  # what limits it
@@ -75,8 +75,8 @@ class BenchReport:
     notes: Sequence[str]
     work: str
     batch: int
-    cores: int  # that this process may use
-    memory: int  # bytes of this machine
+    cores: int  # cores that this process may use
+    memory: int  # bytes of memory that this machine has
     seconds: float  # how long it took
 
     @property

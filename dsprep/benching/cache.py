@@ -15,7 +15,7 @@ def drop(paths: Sequence[str]) -> None:
     """Drop files from the page cache."""
     for path in paths:
         with open(path, "rb", buffering=0, opener=open_regular) as file:
-            os.fdatasync(file.fileno())  # pages that are not on the disk yet would stay
+            os.fdatasync(file.fileno())  # the kernel drops only pages that are already on the disk
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 

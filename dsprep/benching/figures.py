@@ -11,10 +11,10 @@ from dsprep.benching.loops import LoopRun, Step
 from dsprep.printable import json_values
 
 # Shares from which on, or up to which, something is clear; between them, nothing is said.
-_COMPUTES = 0.9  # of the time of steps, in which the training step itself takes place
-_BUSY, _IDLE = 0.85, 0.5  # of the cores that the loop could use
+_COMPUTES = 0.9  # share of the time of steps that the training step itself takes
+_BUSY, _IDLE = 0.85, 0.5  # shares of the cores that the loop could use
 _FREE = 0.3  # idle cores without which waiting may be waiting for the processor
-_SCALES, _STAYS = 0.75, 0.1  # of the gain that the added workers could bring
+_SCALES, _STAYS = 0.75, 0.1  # shares of the gain that more workers could bring
 
 
 class Figures(NamedTuple):
@@ -101,7 +101,7 @@ class LimitEvidence(NamedTuple):
 
     speed: float  # images in a second
     workers: int
-    cores: int  # that this machine has
+    cores: int  # cores that this machine has
     busy: float  # how many cores were busy, on average
     utilization: float  # share of the time in which the training step took place
     idle: float  # how many cores of the machine had nothing to do, on average

@@ -45,9 +45,9 @@ class LoopRun:
     reader: str = ""  # its name and version
     cpu: float = 0.0  # seconds of all its processes, without its start
     memory: int = 0  # largest sum of all its processes, shared pages counted once
-    from_device: int = 0  # bytes that they read from a disk
+    from_device: int = 0  # bytes that the processes read from a disk
     idle: float = 0.0  # cores of the machine that had nothing to do, on average
-    requests: int | None = None  # to S3; None if they are not counted
+    requests: int | None = None  # requests to S3; None if not counted
     fetched: int | None = None  # bytes of the answers
 
 
@@ -245,7 +245,8 @@ def _pipes(files: Sequence[str]) -> Iterator[list[str]]:
         finally:
             over.set()
             for pipe, thread in zip(pipes, threads, strict=True):
-                while thread.is_alive():  # it waits for a reader: be one, for a moment
+                # the thread waits until the pipe has a reader: open it for a moment
+                while thread.is_alive():
                     os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
                     thread.join(0.01)
 

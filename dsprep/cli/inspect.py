@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsprep.inspecting.inspect_report import InspectReport
 
 _SHOWN = 5  # examples of a kind
-_CLASSES = 10  # those with the most samples
+_CLASSES = 10  # number of classes to show, those with the most samples
 _WIDTH = 100  # maximum number of characters of a printed value
 _PICTURE = 48  # width of a printed picture, in characters
 
@@ -176,7 +176,7 @@ def _picture(data: bytes) -> str:
     try:
         image = Transform(color="rgb").decoded(data).pixels
     except BadImage:
-        return ""  # the report says why
+        return ""  # no picture of a damaged image; the report gives the reason
     image.thumbnail((_PICTURE, _PICTURE))
     image = image.crop((0, 0, image.width, -(-image.height // 2) * 2))
     data, row, lines = image.tobytes(), 3 * image.width, []

@@ -127,7 +127,8 @@ def main() -> None:
             raise error.__cause__ from None
         code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
     except Interrupted as error:
-        code = _fail(str(error), error.exit_code, above="\n")  # closes the terminal's ^C
+        # the terminal shows ^C without a line break
+        code = _fail(str(error), error.exit_code, above="\n")
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
     except OSError as error:

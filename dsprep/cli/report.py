@@ -70,7 +70,7 @@ def show(
     stream = stream or sys.stdout
     with until_nobody_reads(stream):
         if as_json:
-            import json  # help pages do without
+            import json  # imported here because help pages do not need json
 
             # In ASCII, which any stdout can write.
             echo_as_is(json.dumps(json_value(report), indent=1), stream)
@@ -214,9 +214,10 @@ def skipped_text(findings: Iterable[Finding]) -> str:
             said.append(f"{len(found):,} {noun} {_SKIPPED_DIRECTORIES.get(kind, kind)} ({names})")
         else:
             counts = count_skipped(found)[kind]
-            tells = kind != "keyless" and list(counts) != [NO_EXTENSION]  # keys have none
+            # findings about shards have no extension to show
+            tells = kind != "keyless" and list(counts) != [NO_EXTENSION]
             extensions = f": {format_extensions(counts)}" if tells else ""
-            if kind == "keyless":  # each tells of members of a shard
+            if kind == "keyless":  # each finding counts the members of one shard
                 names = format_some([f"{each.path}: {each.detail}" for each in found])
             what = _SKIPPED.get(kind, kind) if len(found) > 1 else _ONE_SKIPPED.get(kind, kind)
             said.append(f"{len(found):,} {what}{extensions} ({names})")
@@ -273,7 +274,7 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
     total = format_count(report.samples, "sample")
     proof = []
     if report.proof:
-        from dsprep.storage.store import store_of  # not for what lies on a disk
+        from dsprep.storage.store import store_of  # imported late: only `verify` on S3 has proofs
 
         name = store_of(report.destination)[0].name
         ways = {by: words.format(name) for by, words in _PROOF.items() if by in report.proof}
@@ -350,7 +351,7 @@ def status_lines(report: StatusReport) -> Iterator[str]:
     yield f"{report.destination}: {report.state}"
     of = "" if report.shards is None else f" of {report.shards:,}"
     parts = f"{len(report.missing):,} ({format_some(report.missing)})" if report.missing else ""
-    shards = f"{report.done:,}{of}" if report.shards != 0 else ""  # a folder has none
+    shards = f"{report.done:,}{of}" if report.shards != 0 else ""  # a folder has no shards
     yield from rows_of(
         ("shards", shards),
         ("samples", f"{report.samples:,}"),

@@ -61,13 +61,15 @@ def sagemaker(context: click.Context, /, as_json: bool, quiet: bool, **options: 
         show(report, list, as_json)
         return 0
     with until_nobody_reads(sys.stdout):
-        echo_as_is(json.dumps(report.job, indent=1))  # a file for AWS
+        # the output is JSON for the AWS command line: not escaped
+        echo_as_is(json.dumps(report.job, indent=1))
     return 0
 
 
 def _require_command(context: click.Context, words: Sequence[str]) -> None:
     """Refuse a command that the job could not run, as dsprep itself would in the container."""
-    from dsprep.training.processing import COMMANDS  # the help does without
+    # imported here because --help does not need the module
+    from dsprep.training.processing import COMMANDS
 
     root = context.find_root()
     if not words or words[0] not in COMMANDS:  # the public function says what it takes

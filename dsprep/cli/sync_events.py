@@ -34,7 +34,7 @@ def json_events(stream: TextIO) -> Events:
     writing = threading.Lock()
 
     def write(event: str, **facts: Any) -> None:
-        if event != "moved":  # there are too many of them
+        if event != "moved":  # one event a block is too many for the log
             with writing, suppress(OSError):  # nobody may be reading any more
                 echo_as_is(json.dumps({"event": event, **json_values(facts)}), stream)
 
@@ -47,7 +47,7 @@ class Lines(LogProgress):
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._lock, self._retries = threading.RLock(), Waits()
-        self._retries.listen(self.note)  # of many requests that fail at once, only some are told
+        self._retries.listen(self.note)  # when many requests fail at once, only some are printed
 
     def __call__(self, event: str, **facts: Any) -> None:
         with self._lock:

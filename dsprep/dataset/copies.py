@@ -22,7 +22,7 @@ class Copies:
 
     per_image: int | None = None  # copies of each sample
     per_class: int | None = None  # samples of each class, with the originals that are kept
-    balance: bool = False  # as many of each class as the largest class has
+    balance: bool = False  # whether each class gets as many samples as the largest class has
     keep_originals: bool = True
     any_side: bool = False  # whether samples for validation and test get copies, too
 

@@ -34,7 +34,7 @@ class DiffReport:
 
     a: str  # the old list
     b: str  # the new one
-    rows: tuple[int, int]  # how many rows they have
+    rows: tuple[int, int]  # number of rows of each list
     diff: Diff  # the rows that differ
     classes: Sequence[ClassChange]  # what that means for each class
     relabelings: Sequence[ClassMove]  # how many rows were relabeled, by old and new class
@@ -78,7 +78,7 @@ class ListCheckReport:
     root: str | None  # the directory where its files were looked up, if they were
     reader: str | None  # the reader whose requirements were checked
     kinds: Mapping[str, int]  # how many faults there are of each kind, the most frequent first
-    faults: Sequence[Fault]  # all of them, by line
+    faults: Sequence[Fault]  # all faults, by line
 
     def to_json(self) -> dict[str, Any]:
         return json_values(
@@ -229,7 +229,7 @@ def check_list(options: of.CheckOptions) -> ListCheckReport:
 
 def look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
-    from dsprep.places.files import Files  # few runs need them
+    from dsprep.places.files import Files  # slow to load, and only some runs compare with files
     from dsprep.places.names import holds_images
     from dsprep.sources.labels.choose import find_samples
     from dsprep.sources.reading import detect

@@ -22,7 +22,7 @@ class _Formats(Mapping[str, "type[Format]"]):
     """Formats by name; the module of each is loaded when it is asked for."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places  # MODULE.CLASS by name
+        self._places = places  # module and class of each format, by the format's name
 
     def __getitem__(self, name: str) -> type[Format]:
         module, _, kind = self._places[name].partition(".")

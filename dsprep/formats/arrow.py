@@ -126,7 +126,8 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
     if _is(plain, *_LISTS):
         item, _ = type_of_column(plain.value_type, {})
         item = {"bool": "int", "class": "int", "image": "bytes"}.get(item or "", item)
-        item = "int" if _is(plain.value_type, "null") else item  # all of its lists are empty
+        # a list column of type null: all of its lists are empty
+        item = "int" if _is(plain.value_type, "null") else item
         if f"list<{item}>" in TYPES:
             said = "a list of bytes without paths" if is_file(plain.value_type) else ""
             return f"list<{item}>", said or _said_of(kind.value_type)
@@ -305,7 +306,7 @@ def _feature(kind: Type, names: Sequence[str]) -> dict[str, Any]:
         return {name: {"feature": part, "_type": "Sequence"} for name, part in parts.items()}
     if kind.is_image:
         return {"_type": "Image"}
-    if kind.is_raw:  # not an Image, which `datasets` would decode
+    if kind.is_raw:  # bare pixels are not marked as Image: `datasets` would try to decode them
         return {"bytes": _part_feature("binary"), "path": _part_feature("string")}
     if kind.name == "class" and names:
         # Numbers without a name have an empty one, which Hugging Face takes only once.
@@ -365,7 +366,7 @@ class ParquetColumns(NamedTuple):
     # the one of the images, whose paths are those of the samples; None if there is none
     image: str | None = None
     label: str | None = None  # the one of the labels, if its numbers are read as names
-    classes: tuple[str, ...] = ()  # the names of those numbers
+    classes: tuple[str, ...] = ()  # names of the class numbers
 
 
 def plain_batch(batch: Any, names: tuple[str, ...]) -> Any:

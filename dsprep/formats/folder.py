@@ -105,7 +105,7 @@ class Folder(TreeFormat):
             elif label.kind.is_number:
                 told = value if isinstance(value, tuple) else (value,)
                 if self.reencoded and told[:2] == (4, 5) and len(told) >= 4:
-                    with suppress(BadImage):  # a detection label tells the size of its image
+                    with suppress(BadImage):  # a detection label holds the size of its image
                         header = read_header(sample.fields.get(self.written.image or "", b""))
                         size = float(header.width), float(header.height)
                         told = (*told[:2], *size, *told[4:])
@@ -358,7 +358,7 @@ class AugmentedFolder(Folder):
         return format_augmented(rows, self.prefix, names, kind, masks)
 
     def is_listed(self, field: Field) -> bool:
-        return field.type != "objects"  # which the manifest tells
+        return field.type != "objects"  # the manifest has the types of objects
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
@@ -374,7 +374,7 @@ class FolderWriter:
         self._folder, self._tree = folder, os.open(tree, _DIRECTORY)
         self._listing, self._lines = listing, list[bytes]()
         self._directories = {""}
-        self.bytes = self.crc32c = 0  # of the listing
+        self.bytes = self.crc32c = 0  # size and checksum of the listing
 
     def add(self, sample: Sample) -> int:
         listed, parts = self._folder.lay_out(sample)

@@ -28,7 +28,7 @@ class File(NamedTuple):
 
     path: str  # below the folder
     bytes: int  # its size
-    crc32c: int  # of its bytes
+    crc32c: int  # checksum of the file's bytes
 
 
 class Listed(NamedTuple):
@@ -44,7 +44,7 @@ class Listed(NamedTuple):
     fields: str = ""  # what its metadata says besides, as the inside of an object of JSON
     # the fields that are further images, and how their paths end
     references: tuple[tuple[str, str], ...] = ()
-    side: str = ""  # that of a split, if the key does not tell it
+    side: str = ""  # the side of the sample, if its key does not show it
 
     @property
     def size(self) -> int:

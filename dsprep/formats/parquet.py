@@ -357,7 +357,7 @@ class ParquetWriter:
 class _ArrowFile(OutputFile):
     """A file as Arrow wants to write it."""
 
-    closed = False  # Arrow asks, and closes what is its own only
+    closed = False  # Arrow reads this attribute, and closes only files that it opened
 
     def write(self, *parts: Any) -> None:
         """Write what Arrow has, also when the file was given up: then it is lost."""

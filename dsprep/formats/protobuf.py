@@ -118,7 +118,7 @@ def numbers_of(message: Iterable[Wired], field: int, code: str) -> list[Any]:
             while at < len(value):
                 item, at = read_varint(value, at)
                 found.append(item)
-    if bits := _BITS.get(code):  # of more bits, the upper ones do not count
+    if bits := _BITS.get(code):  # protobuf ignores the upper bits of a number that is too large
         half = 1 << bits - 1
         found = [(each + half & (1 << bits) - 1) - half for each in found]
     return found
@@ -162,7 +162,7 @@ def decode_entry(data: bytes, decoders: Decoders) -> tuple[str, Any]:
                 continue
             # A message given in two parts is one message; one of another kind replaces it.
             if inner != kind:
-                decoders[kind](found)  # which is refused if it is damaged
+                decoders[kind](found)  # decoding refuses a damaged value
                 kind, found = inner, []
             found += fields(part)
     return key, decoders[kind](found)
@@ -180,7 +180,7 @@ def plain_entry(
     if data[start] != 0x0A or data[start + 1] >= 0x80:
         return decode_entry(data[start:stop], decoders)
     name = data[start + 2 : at]
-    for tag in tags:  # the value, its list, the only item: all reach to the end
+    for tag in tags:  # the value, its list and the only item all reach to the end of the data
         if at + 1 >= stop or data[at] != tag:
             return decode_entry(data[start:stop], decoders)
         size, at = data[at + 1], at + 2
@@ -255,7 +255,7 @@ def _plain_features(data: bytes) -> dict[str, Feature] | None:
         if size >= 0x80:
             size, start = read_varint(data, at + 1)
         at = start + size
-        if size < 64:  # many samples may share it: a class, a format
+        if size < 64:  # short values such as a class or a format repeat in many samples: keep them
             name, feature = _known_entry(data[start:at])
         else:
             name, feature = plain_entry(data, start, at, _FEATURES)

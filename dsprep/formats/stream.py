@@ -26,7 +26,7 @@ _BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at onc
 _PIECE = 1 << 16  # compressed bytes that are read at once
 # bytes read at once where only headers are wanted: some small samples, little of a large one
 _HEADERS = 1 << 14
-_STEP = 16 * _BLOCK  # of a longer run, no more is asked for at once than is known to be there
+_STEP = 16 * _BLOCK  # bytes of one read: allocate no more than the file is known to hold
 _MOST_MEMORY = 1 << 29  # memory that xz may ask for; its strongest preset takes 65 MB
 _BOMB = 1 << 30
 
@@ -225,8 +225,9 @@ class ShardStream:
         self._source = source
         self._block, self._at = b"", 0
         self._block_size = _HEADERS if headers else _BLOCK
-        self._size: int | None = None  # of a plain file, in which bytes can be skipped
-        self._packed: int | None = None  # of a compressed file, in which they may be bombs
+        self._size: int | None = None  # size of an uncompressed file, where bytes can be skipped
+        # size of a compressed file, which may be a decompression bomb
+        self._packed: int | None = None
         if not self.is_part:
             self._recognize(is_shard)
         if headers and not self.compressed and self._file is not None:

@@ -107,7 +107,7 @@ class TarEntry(NamedTuple):
     name: bytes
     target: bytes  # what it links to
     at: int  # where its bytes begin
-    size: int  # number of its bytes; links and directories have none, whatever this says
+    size: int  # size in bytes; links and directories have no bytes, whatever the header says
     sparse: bool  # whether its bytes are those of a sparse file
 
 
@@ -147,7 +147,8 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                 try:
                     stream.skip(size + -size % BLOCK, name)
                 except DamagedShard:
-                    if stream.offset == at:  # the error is that of reading the data
+                    # skip again in two steps, for the error of the right one
+                    if stream.offset == at:
                         stream.skip(size, name)
                         stream.skip(-size % BLOCK, "the padding of a member")
                     raise
@@ -195,7 +196,7 @@ def _next_entry(stream: ShardStream, stop: int | None) -> _Fields | None:
             return None
         try:
             kind, name, size = parse_header(block)
-            if kind == b"0" and not pax:  # as nearly all are
+            if kind == b"0" and not pax:  # nearly all entries are plain files
                 return start, kind, name, b"", offset + BLOCK, size, False
             if b"size" in pax:
                 size = _pax_size(pax[b"size"])

@@ -80,7 +80,8 @@ PATHS = ("image/filename", "file_name", "filename")
 CLASS_NUMBER, CLASS_TEXT = "image/class/label", "image/class/text"
 CLASS_SYNSET = "image/class/synset"
 FORMAT = "image/format"
-SOURCE_ID = "image/source_id"  # which the decoder of objects wants in every record
+# the decoder of the Object Detection API needs this feature in every record
+SOURCE_ID = "image/source_id"
 SEGMENTATION = "image/segmentation/class/encoded"  # a mask, as DeepLab has it
 SEGMENTATION_FORMAT = "image/segmentation/class/format"
 
@@ -112,11 +113,11 @@ class FeatureNames(NamedTuple):
     """The names of the features that fields are written as."""
 
     image: str = "image/encoded"
-    label: str = CLASS_NUMBER  # of a label that is a class
-    numbers: str = "image/label"  # of a label of other numbers
-    text: str = CLASS_TEXT  # of a label that is text
-    class_names: tuple[str, ...] = ()  # of the name of a class
-    path: str = PATHS[0]  # of the name of the image's file
+    label: str = CLASS_NUMBER  # feature of a label that is a class
+    numbers: str = "image/label"  # feature of a label that is other numbers
+    text: str = CLASS_TEXT  # feature of a label that is text
+    class_names: tuple[str, ...] = ()  # features of the name of a class
+    path: str = PATHS[0]  # feature of the name of the image's file
     facts: Mapping[str, str] = _FACTS
     # the facts that each record has, even if the source does not tell them
     written: tuple[str, ...] = ("format",)
@@ -185,7 +186,7 @@ class TFRecord(Format):
         kept = {k: v for k, v in fields.items() if not k.startswith(tensorflow.PREFIX)}
         numbers = map(str, fields.get(IMAGE_ID) or ())
         if _text_of(fields, SOURCE_ID) in ("", source_id(_path_of(fields)[1]), *numbers):
-            kept.pop(SOURCE_ID, None)  # which says nothing new
+            kept.pop(SOURCE_ID, None)  # the source id repeats the path or the image id
         return kept | {ANY_OBJECT: objects}
 
     def kept_parts(self) -> frozenset[str]:
@@ -194,7 +195,8 @@ class TFRecord(Format):
 
     @property
     def weighs(self) -> bool:
-        return not self.object_masks  # nothing tells how large these are
+        # the size of a mask of an object is unknown before it is encoded
+        return not self.object_masks
 
     def class_maps(self) -> dict[str, bytes]:
         objects = self.written.objects
@@ -235,7 +237,7 @@ class TFRecord(Format):
             added = [
                 Field(name, "int", missing, (), ((_FACTS[name],),))
                 for name in (facts if schema.image else ())
-                if name not in told and name != "format"  # which the image tells
+                if name not in told and name != "format"  # the image itself shows its format
             ]
             added += [
                 Field(name, "text", bool(label and label.missing), (), ((name,),))

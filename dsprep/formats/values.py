@@ -27,7 +27,8 @@ def as_floats(values: Sequence[float], what: str) -> tuple[float, ...]:
         rounded: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
     except OverflowError:
         raise BadSample(f"{what} is {values!r:.60}, which is beyond 32-bit floats") from None
-    if values and max(values) <= _WHOLE and min(values) >= -_WHOLE:  # as most are
+    # most lists hold small whole numbers: the fast path
+    if values and max(values) <= _WHOLE and min(values) >= -_WHOLE:
         return rounded
     for number, as_float in zip(values, rounded, strict=True):
         if number != as_float and number % 1 == 0:

@@ -100,7 +100,8 @@ class WebDataset(Format):
     spellings: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", tuple(self.order))  # a manifest has lists
+        # JSON of a manifest has a list where the object has a tuple
+        object.__setattr__(self, "order", tuple(self.order))
 
     @property
     def parts(self) -> tuple[Place, ...]:
@@ -318,7 +319,7 @@ class WebDataset(Format):
         if "masks" in rows.columns:
             # One with a palette becomes gray PNG, which may be larger.
             total += _member_weights(key, "mask.png", rows["masks"] * 2 + 1024)
-        facts = 0  # bytes of those in the object of JSON that the user asked for
+        facts = 0  # bytes that facts take in the JSON object, if the user asked for facts
         for each in self.written.fields:
             if each.fact and len(each.places[0]) > 1:
                 facts += len(quote(each.places[0][1])) + LONGEST_FACT + len('"":,')
@@ -451,7 +452,7 @@ def _place(each: Field, role: str) -> Place:
     kind, stem = each.type, extension_of(each.name)
     if kind == "mask":
         return (f"{stem}.png",)
-    if each.kind.is_raw:  # as NumPy saves arrays, with their shape
+    if each.kind.is_raw:  # bare pixels are saved as .npy, which holds their shape
         return ("npy" if role == IMAGE else f"{stem}.npy",)
     if kind == "image":
         return (_PLAIN_IMAGE if role == IMAGE else f"{stem}.{_PLAIN_IMAGE}",)
@@ -526,7 +527,7 @@ def _groups(
             stream.passed_over[extension_in(name)] += 1
             continue
         name, extension = match.groups()
-        name = name.removeprefix("./")  # as of `tar cf x.tar .`
+        name = name.removeprefix("./")  # `tar cf x.tar .` puts ./ before each name
         if name != key:
             if key is not None:
                 yield key, members, start, stop

@@ -123,7 +123,7 @@ def parse_ops(text: str) -> dict[str, float]:
 class Augment:
     """What is done to each copy of an image. Plain data, pickled for the workers."""
 
-    ops: Mapping[str, float]  # as `parse_ops` returns them
+    ops: Mapping[str, float]  # operations and their strengths, which `parse_ops` returns
     seed: int = 0
     fill: str = "nearest"  # what is beyond the edges of an image: see FILLS
     mask_fill: int = 255  # the class number of that in masks
@@ -204,7 +204,7 @@ class Augment:
 
 def _uniform(seed: int, key: str, copy: int, name: str) -> Sequence[float]:
     """Return four numbers from 0 to less than 1."""
-    import hashlib  # slow to load, and --help needs this module
+    import hashlib  # hashlib is slow to load, and --help imports this module
 
     digest = hashlib.sha256(f"{seed}\0{copy}\0{name}\0{key}".encode("utf-8", "surrogateescape"))
     parts = (digest.digest()[at : at + 8] for at in range(0, 32, 8))

@@ -19,7 +19,7 @@ def libraries() -> tuple[Any, Any] | None:
         import simplejpeg
     except ImportError:
         return None
-    cv2.setNumThreads(1)  # each worker would start a thread for every core
+    cv2.setNumThreads(1)  # by default, OpenCV starts a thread for every core in each worker
     return simplejpeg, cv2
 
 

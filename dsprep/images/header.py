@@ -223,7 +223,7 @@ def _png_missing(data: bytes) -> str | None:
 # block is an extension, or a frame with its color table and pixels; either ends in pieces of up to
 # 255 bytes, each behind its length, the last one empty.
 _GIF_SCREEN_FLAGS, _GIF_SCREEN_END = 10, 13
-_GIF_FRAME_FLAGS, _GIF_FRAME_END = 9, 10  # from the comma on
+_GIF_FRAME_FLAGS, _GIF_FRAME_END = 9, 10  # offsets in an image block, counted from its comma
 _GIF_FRAME, _GIF_TRAILER = b",;"
 _GIF_BLOCK = re.compile(b"[!,;]")
 
@@ -234,7 +234,7 @@ def _gif_colors(flags: int) -> int:
 
 
 def _gif_missing(data: bytes) -> str | None:
-    if data.endswith(b"\0;"):  # as nearly all do; only the others are walked through
+    if data.endswith(b"\0;"):  # nearly all GIFs end so; only others are read block by block
         return None
     try:
         position = _GIF_SCREEN_END + _gif_colors(data[_GIF_SCREEN_FLAGS])
@@ -244,7 +244,7 @@ def _gif_missing(data: bytes) -> str | None:
                 return None
             if data[position] == _GIF_FRAME:
                 colors = _gif_colors(data[position + _GIF_FRAME_FLAGS])
-                position += _GIF_FRAME_END + colors + 1  # and the bits of a pixel
+                position += _GIF_FRAME_END + colors + 1  # plus a byte for the bits of a pixel
             else:
                 position += 2
             while data[position]:
@@ -287,7 +287,7 @@ _BMP_HEADERS = frozenset({12, 16, 40, 52, 56, 64, 108, 124})
 
 def _bmp_size(data: bytes) -> tuple[int, int]:
     (header,) = struct.unpack_from("<I", data, 14)
-    if header not in _BMP_HEADERS:  # some text that begins with "BM"
+    if header not in _BMP_HEADERS:  # a text file may begin with "BM", too
         raise BadImage(_what_else(data))
     width, height = struct.unpack_from("<HH" if header == 12 else "<ii", data, 18)
     return width, abs(height)
@@ -299,7 +299,7 @@ def _bmp_missing(data: bytes) -> str | None:
     width, height = _bmp_size(data)
     (bits,) = struct.unpack_from("<H", data, 24 if header == 12 else 28)
     compression, packed = (0, 0) if header < 40 else struct.unpack_from("<II", data, 30)
-    if compression in (0, 3, 6):  # none
+    if compression in (0, 3, 6):  # uncompressed
         packed = (width * bits + 31) // 32 * 4 * height
     return _fewer_bytes(data, start + packed)
 
@@ -371,7 +371,7 @@ def _boxes(data: bytes, start: int, stop: int) -> Iterator[tuple[bytes, int, int
             return
         size, name = _BOX.unpack_from(data, start)
         begin = start + _BOX.size
-        if size == 1:  # the true one follows
+        if size == 1:  # a size of 1 means that a 64-bit size follows
             (size,) = struct.unpack_from(">Q", data, begin)
             begin += 8
         if not _BOX_NAME.fullmatch(name) or (size and size < begin - start):
@@ -385,7 +385,8 @@ def _avif_size(data: bytes) -> tuple[int, int]:
     found = [(0, len(data))]
     for wanted in (b"meta", b"iprp", b"ipco", b"ispe"):
         found = [
-            (begin + 4 * (wanted == b"meta"), min(end, len(data)))  # after its version
+            # `meta` has a version of 4 bytes before its boxes
+            (begin + 4 * (wanted == b"meta"), min(end, len(data)))
             for start, stop in found
             for name, begin, end in _boxes(data, start, stop)
             if name == wanted

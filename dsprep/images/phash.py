@@ -55,7 +55,7 @@ def perceptual_hash(luma: Image, orientation: int) -> int | None:
         return None
     waves = _waves()
     low = (waves @ pixels @ waves.T).ravel()
-    if np.sort(abs(low))[32] < 16 * _FAINT:  # the orthonormal transform is smaller by that
+    if np.sort(abs(low))[32] < 16 * _FAINT:  # an orthonormal DCT is smaller by a factor of 16
         return None
     median = np.sort(low)[31:33].sum() / 2
     return int.from_bytes(np.packbits(low > median).tobytes(), "big")

@@ -14,7 +14,7 @@ from dsprep.errors import BadImage, DsprepError
 from dsprep.images import bilinear
 from dsprep.images.transform import Transform
 
-_SIZE, _CROP = 21, (17, 19)  # smaller than the image, so that a transform has work to do
+_SIZE, _CROP = 21, (17, 19)  # smaller than the image, so that resizing and cropping change it
 _MAX_PIXELS = 10_000
 
 

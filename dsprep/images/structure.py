@@ -48,7 +48,7 @@ _SCAN_END = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _PROGRESSIVE, _ARITHMETIC = frozenset({0xC2, 0xCA}), frozenset({0xC9, 0xCA})
 _FRAME = struct.Struct(">BHHB")  # bits of a value, height, width, components
 _MAX_EDGE = 65_500  # pixels: JPEG_MAX_DIMENSION of libjpeg
-_MAX_BLOCKS = 10  # of 8 x 8 values in a unit of a scan: D_MAX_BLOCKS_IN_MCU of libjpeg
+_MAX_BLOCKS = 10  # maximum number of blocks in a unit of a scan: D_MAX_BLOCKS_IN_MCU of libjpeg
 
 
 class _Component(NamedTuple):
@@ -140,7 +140,7 @@ def _huffman_tables(body: bytes) -> frozenset[tuple[str, int]]:
         code = 0
         for bits, count in enumerate(counts[: len(counts.rstrip(b"\0"))], 1):
             code += count
-            if code >= 1 << bits:  # no code is all ones
+            if code >= 1 << bits:  # JPEG reserves the code of all ones
                 raise _damaged("Huffman table with too many codes")
             code <<= 1
         if kind == 0 and max(symbols, default=0) > 15:
@@ -268,7 +268,8 @@ def _require_png(data: bytes, header: ImageHeader) -> None:
         columns, count = -(-(width - left) // right), -(-(height - top) // down)
         if columns > 0 and count > 0:
             rows.append((count, 1 + -(-columns * channels * bits // 8)))
-    pixels = takewhile(lambda chunk: chunk[0] == b"IDAT", chunks[first:])  # readers take no others
+    # readers ignore IDAT chunks after another chunk
+    pixels = takewhile(lambda chunk: chunk[0] == b"IDAT", chunks[first:])
     compressed = b"".join(data[start:stop] for _, start, stop in pixels)
     size = sum(count * length for count, length in rows)
     try:

@@ -56,7 +56,8 @@ def find_copies(table: pl.DataFrame, order: pl.Series, distance: int | None) -> 
     rows = _with_sets(rows, distance or 0).filter(pl.len().over("set") > 1)
     left = rows.join(rank, on="row").sort("rank").select("row", "set", "digest", "hash")
     found: list[pl.DataFrame] = []
-    while left.height or not found:  # in each set, take the best that is left, and its copies
+    # in each set, keep the best remaining sample and drop its copies
+    while left.height or not found:
         best = left.unique("set", keep="first")
         pairs = left.join(best, on="set", suffix="_of", maintain_order="left")
         bits = (pl.col("hash") ^ pl.col("hash_of")).bitwise_count_ones()

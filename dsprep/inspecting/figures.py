@@ -29,8 +29,8 @@ HEADS = ("min", "5 %", "median", "mean", "95 %", "max")
 
 _BINS = 32
 _SIZES = 12  # the most frequent sizes of images that are told
-_TINY = 32  # pixels: shorter edges are suspicious, unless half of the images have such
-_LONG = 4.0  # ratio of edges beyond which they are suspicious
+_TINY = 32  # edges shorter than this are suspicious, unless half of the images have short edges
+_LONG = 4.0  # ratio of edges above which an image is suspicious
 _UNIFORM = 0.02  # contrast below which an image is nearly uniform
 
 
@@ -45,7 +45,7 @@ class Distribution(NamedTuple):
     mean: float
     p95: float
     most: float
-    edges: Sequence[float]  # of the bins: the same for all sides
+    edges: Sequence[float]  # edges of the bins, which are the same for all sides
     counts: Sequence[int]  # images in each bin
 
     def texts(self) -> list[str]:
@@ -87,10 +87,10 @@ class Channels(NamedTuple):
 class SideFigures:
     """What one side, or one data set, looks like."""
 
-    name: str  # of the side; of the data set, if several are compared; else empty
+    name: str  # name of the side, or of the data set if several are compared; else empty
     samples: int  # how many it has
-    looked_at: int  # how many of them were looked at; what follows is of these, unless it says all
-    bytes: int  # of their encoded images
+    looked_at: int  # number of samples that were looked at, which the other figures are about
+    bytes: int  # size of the encoded images in bytes
     # samples by class or label, in the order of the classes; of all samples if `classes_of_all`
     classes: Mapping[str, int]
     classes_of_all: bool
@@ -179,7 +179,7 @@ def _edges(values: pl.Series, in_ratios: bool) -> list[float]:
         step = (most / least) ** (1 / _BINS)
         return [*(least * step**at for at in range(_BINS)), most]
     whole = values.is_finite().all() and (values == values.floor()).all()
-    most += whole  # so that the largest number has a bin of its own
+    most += whole  # the largest whole number gets a bin of its own
     bins = min(_BINS, int(most - least)) if whole else _BINS
     return [*(least + (most - least) / bins * at for at in range(bins)), most]
 

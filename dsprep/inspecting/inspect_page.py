@@ -26,7 +26,7 @@ from dsprep.storage.local import write_whole
 from dsprep.units import format_count, format_size
 from dsprep.workers.executor import Executor
 
-_MOST_BYTES = 19_000_000  # of a page of at most 20 MB; its elements of pictures are not counted
+_MOST_BYTES = 19_000_000  # most bytes of a page of 20 MB, without the SVG elements of its pictures
 _RANDOM, _OF_CLASSES, _OF_CLASS, _ENDS = 48, 400, 8, 4  # pictures of a sheet
 _SETS, _OF_SET, _SUSPECTS = 60, 6, 24  # sets of copies, pictures of each, and those of a suspicion
 _LINES, _MOST_CLASSES, _SIDES, _COUNTS = 200, 3000, 6, 6  # lines and columns of tables

@@ -21,7 +21,7 @@ class Shown(NamedTuple):
 
     data: int  # the number of its data set
     row: int  # where it is in that
-    side: str  # as in `SideFigures`
+    side: str  # name of the side, or of the data set
     path: str
     label: str  # its labels, or the classes of its objects, in words; empty without any
 
@@ -33,7 +33,7 @@ class Alike(NamedTuple):
     """Samples that show the same."""
 
     kind: str  # `same` (equal bytes) or `near` (alike, or equal bytes and others alike)
-    is_leak: bool  # whether they are on different sides
+    is_leak: bool  # whether the copies are on different sides
     differ: bool  # whether their labels differ
     samples: Sequence[Shown]  # the best one to keep first
 
@@ -99,7 +99,7 @@ class InspectReport:
     looked_at: int  # number of samples that were measured
     decoded: bool  # whether their images were decoded
     hashed: bool  # whether their images were compared by what they show
-    fields: Sequence[Sequence[str]]  # of the samples: the name, type, role and what told it of each
+    fields: Sequence[Sequence[str]]  # name, type, role and origin of each field of the samples
     sides: Sequence[SideFigures]
     alike: Sequence[Alike]  # leaks first
     suspects: Sequence[Suspect]

@@ -50,20 +50,20 @@ Digest: TypeAlias = bytes  # a column is called `bytes`, too
 class SampleMeasures(NamedTuple):
     """The measurements of a sample: a row of the table."""
 
-    row: int  # of the catalog
+    row: int  # number of the row in the catalog
     labels: list[str]  # its class, or several labels; numbers, if classes have no names
     label: list[float] | None  # the numbers of its label, if they are no classes
     objects: list[str] | None  # the class of each of its objects; None if there can be none
     reason: str | None = None  # why it, or its image, cannot be read
-    bytes: int | None = None  # of the encoded image; None without one
-    digest: Digest | None = None  # of these
-    kind: str | None = None  # of image, as in `ImageHeader`
+    bytes: int | None = None  # size of the encoded image; None without an image
+    digest: Digest | None = None  # digest of the bytes of the image
+    kind: str | None = None  # kind of the image, as in `ImageHeader`
     width: int | None = None  # in pixels, upright
     height: int | None = None
-    mode: str | None = None  # as Pillow names it
+    mode: str | None = None  # mode of the image, as Pillow names it
     orientation: int | None = None  # EXIF's, 1 to 8
     # these are None if the image was not decoded
-    means: list[float] | None = None  # of red, green and blue, 0 to 1
+    means: list[float] | None = None  # means of red, green and blue, from 0 to 1
     squares: list[float] | None = None  # the means of their squares
     brightness: float | None = None  # the mean of luma (ITU-R BT.601), 0 to 1
     contrast: float | None = None  # the root of the mean variance of red, green and blue, 0 to 1
@@ -77,7 +77,7 @@ class SampleMeasures(NamedTuple):
 class Look:
     """How samples are looked at. Plain data, pickled for the workers."""
 
-    pipeline: Pipeline  # how they are read
+    pipeline: Pipeline  # how samples are read
     decode: bool = True  # whether images are decoded
     hash: bool = True  # whether they are hashed by what they show, which needs numpy
     hash_alone: bool = False  # whether no more of what they show is wanted, which is faster

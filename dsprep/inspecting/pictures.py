@@ -38,7 +38,7 @@ _AT_ONCE = 32  # samples of a task
 _LONGEST = 60  # characters of the name of a class
 # of classes in turn; on photographs, these can be told from each other
 _COLORS = ("#ff5252", "#40c4ff", "#ffd740", "#69f0ae", "#e040fb", "#ff9100", "#b2ff59", "#f8bbd0")
-_OPACITY = 140  # of 255: masks
+_OPACITY = 140  # opacity of masks, out of 255
 _NOTHING = frozenset(
     {"", "background", "_background_", "void", "unlabeled", "unlabelled", "ignore"}
 )
@@ -47,7 +47,7 @@ _NOTHING = frozenset(
 class Picture(NamedTuple):
     """A sample, as SVG."""
 
-    width: int  # of the drawing, in its units
+    width: int  # width of the drawing, in its own units
     height: int
     svg: str  # its elements
     notes: Sequence[str]  # what else there is to say: the classes of a mask, what is not painted

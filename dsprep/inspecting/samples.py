@@ -22,7 +22,7 @@ class SampleShown(NamedTuple):
 
     key: str
     path: str  # what a list calls it
-    fields: Mapping[str, Any]  # values as JSON has them; what they are, for images and bytes
+    fields: Mapping[str, Any]  # values as JSON has them; images and bytes as a description
     image: bytes  # the encoded image; none if there is no image, or it cannot be read
 
     def to_json(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     """One thing that is wrong with a list; there is at most one of a kind per line."""
 
     line: int  # where, from 1
-    kind: str  # such as `duplicate-path`, `width`
+    kind: str  # kind of the fault, such as `duplicate-path` or `width`
     message: str  # what is wrong, for people
 
     def to_json(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _wrong_classes(
 ) -> Iterator[Fault]:
     rows = rows.filter(label_count() == 1).with_columns(number=class_numbers())
     if classes is None and rows["number"].has_nulls() and not numbered:
-        return  # there are fractions among the labels: they measure something
+        return  # labels with fractions are measurements, not classes
     number = pl.col("number")
     is_class = number >= 0 if classes is None else number.is_between(0, len(classes) - 1)
     yield from _faults(

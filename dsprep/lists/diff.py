@@ -215,7 +215,7 @@ def still_in_order(positions: pl.Series) -> pl.Series:
 def _longest_increasing(values: list[int]) -> list[bool]:
     """Find a longest increasing subsequence of different numbers (patience sorting)."""
     ends: list[int] = []  # by length of a subsequence, the smallest value that ends one
-    places: list[int] = []  # where these values are
+    places: list[int] = []  # position of each of the smallest values
     before = []
     for place, value in enumerate(values):
         length = len(ends) if not ends or value > ends[-1] else bisect_left(ends, value)

@@ -240,7 +240,7 @@ def relabel(
         _require_all_matched(moves, groups["path"], unit, source)
     named = classes is not None or any(not _NUMBER.fullmatch(change.new) for change in changes)
     found = {move.new or move.old for move in moves}
-    if named:  # also the classes that no row has now
+    if named:  # classes count even if no row has them now
         found.update(change.new for change in changes)
     if named and classes is None and any(map(_NUMBER.fullmatch, found)):
         raise SourceError(f"{source}: gives some classes names and leaves others their numbers")

@@ -93,7 +93,8 @@ def compare_contents(
     paths: pl.Series, other_paths: pl.Series, root: str, other_root: str
 ) -> tuple[pl.Series, pl.Series]:
     """Return texts that are equal where the contents of files are; null for files not readable."""
-    root, other_root = opened(root), opened(other_root)  # other threads open the files
+    # resolve relative paths here: the working directory is known only in this thread
+    root, other_root = opened(root), opened(other_root)
     files = [Path(root, path) for path in paths] + [Path(other_root, path) for path in other_paths]
     sizes = list(ahead((0, partial(_size, file)) for file in files))
     # Only files whose size occurs in both lists are read.

@@ -31,7 +31,7 @@ class Conflict(NamedTuple):
     what: str
     base: Row | None  # the row as it was; None if both added it
     ours: Row | None  # the row as we left it; None if we removed it
-    theirs: Row | None  # the row as they left it; None if they removed it
+    theirs: Row | None  # the row in their list; None if they removed it
 
     def to_json(self) -> dict[str, Any]:
         return json_values(
@@ -58,10 +58,10 @@ class Merged:
     # the rows with one: their `place`, `what` the conflict is about, and the columns of a list
     # twice, with `ours_` and `theirs_` before their names, null where that side removed the row
     contested: pl.DataFrame
-    conflicts: Sequence[Conflict]  # the same in the order of places, as the sides had them
+    conflicts: Sequence[Conflict]  # conflicts in the order of the rows
     renumbered: Sequence[Renumbered]  # rows of theirs that got other ids
     ours: Edits  # what we did
-    theirs: Edits  # what they did
+    theirs: Edits  # edits in their list
     order: Side | None  # whose order the rows are in; None if neither changed it
     path: str = ""  # the list that was written
     rows: int = 0  # its rows, without those that have an undecided conflict

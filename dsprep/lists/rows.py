@@ -63,7 +63,8 @@ def rows_of_lines(lines: pl.DataFrame, source: str, duplicates: str | None = Non
     for line, problem in sorted(problems)[:1]:
         raise SourceError(f"{source}:{line}: {problem}")
     counted = rows.with_columns(count=label_count())
-    if counted["count"].n_unique() > 1:  # only detection labels may differ in length
+    # rows may have different numbers of labels only in detection labels
+    if counted["count"].n_unique() > 1:
         usual = counted["count"][0]
         for_detection = any_objects(rows) and rows.head(1).select(is_detection()).item()
         refuse(
@@ -158,7 +159,7 @@ def read_lines(
             found = found.filter(~is_wrong)
         index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(found["words"])
         pieces.append(found.select("line", index, labels, "path"))
-        if strict and problems:  # a large file of another kind has millions of them
+        if strict and problems:  # stop early: a large file of another kind has millions of problems
             break
     return pl.concat(pieces), problems
 

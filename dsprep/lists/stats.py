@@ -94,7 +94,7 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
     elif not numbers.has_nulls():
         counts = numbers.to_frame().group_by("number").len("rows")
     classes: list[ClassCount] = []
-    if counts is not None:  # also of those that have a name and no rows
+    if counts is not None:  # count classes that have a name and no rows, too
         named = pl.DataFrame({"number": range(len(names or ())), "name": names or ()}, _NAMES)
         table = counts.join(named, on="number", how="full", coalesce=True).sort("number")
         table = table.with_columns(pl.exclude("number", "name").fill_null(0))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dsprep.printable import visible
 
-_WIDTH, _BAR, _HEIGHT = 400, 34, 200  # units of the drawing; a page scales it to its width
+_WIDTH, _BAR, _HEIGHT = 400, 34, 200  # in units of the drawing, which the page scales to its width
 _COLORS = 6  # classes c0, c1, … that a page has
 
 

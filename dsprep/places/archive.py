@@ -219,7 +219,7 @@ def archive_kind(path: str) -> str | None:
         if not compressed:
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return "zip"
-            if name.endswith((".zip", ".exe")):  # a program that unpacks it may precede a zip
+            if name.endswith((".zip", ".exe")):  # a self-extracting zip begins with a program
                 with open_file(path) as file:
                     if find_end(file) is not None:
                         return "zip"
@@ -278,7 +278,7 @@ def first_names(path: str, most: int) -> list[str]:
     """Return the names of the first files in an archive; empty for other files and damaged ones."""
     try:
         archive = open_archive(path, most)
-    except SourceError:  # the error comes again when all of it is read
+    except SourceError:  # reading the whole archive raises the error again
         return []
     return [*archive.names, *(odd.path for odd in archive.odd if odd.kind == "unreadable")]
 
@@ -314,7 +314,7 @@ def _list_tar(
     """List a tar, and the tars in it, as ImageNet's has one for each class."""
     packed = archive.reader.size
     limit = sys.maxsize if most == sys.maxsize else _FIRST
-    end = -1  # where the bytes of the file that was listed last end
+    end = -1  # end of the bytes of the file that was listed last
     try:
         for entry in tar.entries(stream, stop):
             kind, end = entry.kind, -1
@@ -354,7 +354,8 @@ def _list_tar(
             if len(archive.names) >= most or entry.at + entry.size > limit:
                 return
         if not directory and stream.compressed:
-            stream.rest_is_zero()  # and so the checksum of the compressed data
+            # reading to the end checks the checksum of the compressed data, too
+            stream.rest_is_zero()
     except DamagedShard as damage:
         if end > (stream.offset if stop is None else min(stop, stream.offset)):
             archive.refuse([len(archive.names) - 1], "the archive was cut off in it")

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _BLOCK = 1 << 20
 _AHEAD = 64  # scattered runs that are requested before they are read
-_MOST_AHEAD = 64 << 20  # their bytes in all, which take memory if they come from S3
+_MOST_AHEAD = 64 << 20  # bytes that are requested ahead, which take memory if they come from S3
 _MOST_OPEN = 256  # a process may have 1024 open files by default, and data sets have more shards
 
 

@@ -46,7 +46,7 @@ class Scanned(NamedTuple):
     paths: str  # the images' paths below the root, joined by NUL, in no particular order
     sizes: array[int]  # the size of each, in bytes
     mtimes: array[int]  # when each was last changed, in ns since 1970
-    directories: list[DirectoryToScan]  # the directories in them
+    directories: list[DirectoryToScan]  # directories below the scanned ones
     findings: list[Finding]  # everything else
 
 
@@ -59,7 +59,8 @@ def scan_below(
     """Find the images below a directory, in any case of the extensions; follow links."""
     # `only` names the directories to look into; without it, these are all.
     if system_path(root) is None:
-        from dsprep.storage.objects import as_source, prefix_of  # not in workers
+        # imports S3, which workers load only for paths on S3
+        from dsprep.storage.objects import as_source, prefix_of
 
         with as_source(root) as (store, key):
             prefix = prefix_of(key)
@@ -161,7 +162,7 @@ def _scan_objects(
     prefix: str, pages: Pages, extensions: frozenset[str] | None, only: Collection[str] | None
 ) -> Iterator[Scanned]:
     """Sort a listing of S3 page by page: keys have no directories of their own."""
-    verdicts = {"": "taken"}  # of directories
+    verdicts = {"": "taken"}  # verdict of each directory by its path
     for page in pages:
         found, paths = Scanned("", array("q"), array("q"), [], []), list[str]()
         for stored in page:
@@ -213,7 +214,7 @@ def importing_polars() -> Iterator[None]:
     """Import polars in the background, which takes a quarter of a second."""
 
     def load() -> None:
-        with suppress(BaseException):  # it fails again where it is used
+        with suppress(BaseException):  # importing polars fails again where it is used
             import_module("polars")
 
     importing = Thread(target=load)

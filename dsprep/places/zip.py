@@ -129,7 +129,8 @@ def _parse_entry(
     kind = stat.S_IFMT(attributes >> 16) if system in _UNIX else 0
     if name.endswith("/") or kind == stat.S_IFDIR:
         return None
-    if _LARGE in (stored, size, offset):  # the true numbers are in the zip64 field, in this order
+    # a field of all ones: the number is in the zip64 field, in the order of the fields
+    if _LARGE in (stored, size, offset):
         numbers, given, at = [size, stored, offset], _extra_field(extra, _ZIP64), 0
         for place, number in enumerate(numbers):
             if number == _LARGE and at + 8 <= len(given):
@@ -170,7 +171,7 @@ def _zipped_name(raw: bytes, flags: int, system: int, extra: bytes) -> str | Non
         # Info-ZIP adds the name in UTF-8: after a version of 1 and the name's crc32.
         field = _extra_field(extra, _UNICODE_PATH)
         name = field[5:].decode(errors="ignore") if field[:1] == b"\1" else ""
-        if not name and system in _UNIX:  # as unzip does
+        if not name and system in _UNIX:  # unzip decodes such names as UTF-8, too
             with suppress(UnicodeDecodeError):
                 name = raw.decode()
         name = name or raw.decode("cp437")
@@ -192,7 +193,8 @@ def overlapping(offsets: array[int], stored: array[int]) -> set[int]:
     """Find members that share their bytes with others: a bomb multiplies itself like that."""
     ends = array("q", map(add, offsets, stored))
     shared = set[int]()
-    if all(map(lt, ends, offsets[1:])):  # in order and apart, as nearly always
+    # the fast path: members nearly always lie in order and do not overlap
+    if all(map(lt, ends, offsets[1:])):
         return shared
     end, last = -1, -1
     for at in sorted(range(len(offsets)), key=offsets.__getitem__):
@@ -209,7 +211,7 @@ class Packed(NamedTuple):
     start: int
     size: int
     is_deflated: bool
-    crcs: tuple[int, ...]  # one of which is that of the member
+    crcs: tuple[int, ...]  # checksums one of which is that of the member
 
 
 def locate(file: OpenFile, offset: int, stored: int) -> Packed:
@@ -222,7 +224,8 @@ def locate(file: OpenFile, offset: int, stored: int) -> Packed:
     crcs: tuple[int, ...] = (crc,)
     if flags & _DESCRIBED_AFTER:
         after = read_at(file, _DESCRIPTOR, start + stored).ljust(_DESCRIPTOR, b"\0")
-        crcs += struct.unpack("<2I", after)  # the first may be its signature, which may lack
+        # a signature may stand before the CRC; writers may omit it
+        crcs += struct.unpack("<2I", after)
     return Packed(start, stored, method == _DEFLATED, crcs)
 
 

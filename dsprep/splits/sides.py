@@ -48,7 +48,7 @@ class Sides:
     numbers: pl.Series  # the number of the side of each
     names: tuple[str, ...]  # what the sides are called
     ratios: Ratios | None  # their shares; None if a file gives the sides
-    method: str  # how they were chosen, in words
+    method: str  # how the sides were chosen, in words
     groups: int | None = None  # how many groups there are; None if none were asked for
     notes: Sequence[str] = ()  # remarks for the report
 

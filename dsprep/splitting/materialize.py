@@ -178,7 +178,7 @@ def materialize_tree(
                     progress.advance(1, 0)
                 os.fsync(descriptor)
         if way == "copy":
-            os.sync()  # one flush for all of them: a disk takes milliseconds for each
+            os.sync()  # one flush for all files: a flush of each takes milliseconds
 
 
 def _put(way: str, source: str, final: str, into: int) -> None:

@@ -168,7 +168,8 @@ class LocalStore(Store):
             with os.scandir(opened(directory + slash or ".")) as scanned:
                 for entry in scanned:
                     if entry.name.startswith(begin):
-                        with suppress(FileNotFoundError):  # a broken link, or it was just deleted
+                        # the entry is a broken link, or was just deleted
+                        with suppress(FileNotFoundError):
                             found.append((entry.name, entry.stat()))
         except (FileNotFoundError, NotADirectoryError):
             return []

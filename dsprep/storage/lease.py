@@ -70,10 +70,11 @@ class Lease:
                 raise DestinationError(_LIVES.format(self._place))
             if time.monotonic() - seen > DEAD_AFTER and self._put(first):
                 break
-            time.sleep(min(_LOOK_EVERY, 0.1 + time.monotonic() - seen))  # it may end at once
+            # short at first: the other run may end at once
+            time.sleep(min(_LOOK_EVERY, 0.1 + time.monotonic() - seen))
         try:
             find_lease(self._store, self._key)
-        except StoreError:  # a right that is missing now would be missing later
+        except StoreError:  # fail early: a right that is missing now is missing later, too
             self._store.delete([self._key])
             raise
         threading.Thread(target=self._keep, name="lease", daemon=True).start()
@@ -101,7 +102,7 @@ class Lease:
                 return
             found = find_lease(self._impatient, self._key)
             if found is not None and found[0] == self._holder and self._put(found[1].etag):
-                return  # the last renewal was ours: only its answer was lost
+                return  # our last renewal succeeded, and only its answer was lost
             self._lost = lost_lease(self._place)
 
     def give_back(self) -> None:

@@ -83,7 +83,8 @@ def advice_on(error: OSError) -> str:
 
 def sync_path(path: Path) -> None:
     """Make a file, or the names in a directory, survive a power cut."""
-    fd = os.open(opened(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+    # O_NONBLOCK: opening a pipe does not wait for its writer
+    fd = os.open(opened(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         os.fsync(fd)
     finally:
@@ -128,11 +129,11 @@ def keep_stream(path: str) -> None:
         return
     fd = int(number[1] or 0)
     if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
-        return  # `>(command)`, to write to
+        return  # the shell gave this descriptor for writing, as `>(command)`
     with source_errors(path), open(fd, "rb", closefd=False) as stream, TemporaryFile() as file:
         file.write(read_stream(stream))
         file.flush()
-        os.dup2(file.fileno(), fd)  # workers inherit it
+        os.dup2(file.fileno(), fd)  # workers inherit the descriptor
 
 
 def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
@@ -248,7 +249,8 @@ def try_directory(stage: Path) -> Iterator[Path]:
         own = None
         with destination_errors(stage):
             for _ in range(_ATTEMPTS):
-                with suppress(FileNotFoundError, BlockingIOError):  # others removed the stage
+                # another run has removed the stage, or holds it
+                with suppress(FileNotFoundError, BlockingIOError):
                     own = make()
                     break
             own = own or make()
@@ -258,7 +260,7 @@ def try_directory(stage: Path) -> Iterator[Path]:
 
 def _remove(own: Path) -> None:
     shutil.rmtree(own, ignore_errors=True)
-    with suppress(OSError):  # others use the directory above
+    with suppress(OSError):  # the directory above is not empty
         own.parent.rmdir()
 
 
@@ -269,7 +271,7 @@ def free_bytes(directory: Path) -> int:
     return shutil.disk_usage(directory).free
 
 
-_MOST_PARTS = 1024  # of one call: Linux's IOV_MAX
+_MOST_PARTS = 1024  # maximum number of buffers of one call: Linux's IOV_MAX
 
 
 class OutputFile:
@@ -350,7 +352,8 @@ class Lock:
 
 def _open_hidden(path: Path) -> int:
     for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError, FileExistsError):  # another run has just removed it
+        # another run has just removed or created the directory
+        with suppress(FileNotFoundError, FileExistsError):
             path.parent.mkdir(parents=True, exist_ok=True)
             return open_regular(path, _LOCKED)
     return open_regular(path, _LOCKED)
@@ -375,7 +378,8 @@ class ScratchLock(Lock):
 
     def leave(self) -> None:
         """Release a shared lock; remove its directory if there is nothing else in it."""
-        with suppress(OSError, ValueError):  # others hold it, or it is released already
+        # another process holds the lock, or it is released already
+        with suppress(OSError, ValueError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.listdir(self._scratch) == ["lock"]:
                 (self._scratch / "lock").unlink()

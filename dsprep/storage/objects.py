@@ -254,7 +254,7 @@ class ObjectStore(Store):
         listing = pages()
         first = _once("level", url, lambda: next(listing))
         yield first
-        if not first.is_last:  # a new listing begins with the page that is known
+        if not first.is_last:  # the first page is known: continue behind it
             yield from islice(listing, int(is_known), None)
 
     def read_range(self, key: str, start: int, size: int, etag: str) -> bytes:
@@ -263,7 +263,7 @@ class ObjectStore(Store):
         with _source_errors(url, is_object=True):
             with self.open(key, start, size, etag) as reading:
                 data = reading.read_all()
-            if len(data) != size:  # only where an ETag could not be asked for
+            if len(data) != size:  # the object changed, in a store that has no ETags
                 raise StoreError(f"{url}: is shorter now", "exists")
             return data
 
@@ -394,7 +394,7 @@ class ObjectFile(OpenFile):
     def _find(self, offset: int) -> _Range | None:
         asked = _holding(self._asked, offset)
         while asked is not None and self._asked[0] is not asked:
-            self._asked.popleft().data.cancel()  # it was passed over, or read from a window
+            self._asked.popleft().data.cancel()  # the range was skipped, or was read otherwise
         window = _holding(self._windows, offset)
         # Fetch what follows, if it seems that all of it will be read.
         while window and self._window and len(self._windows) <= _AHEAD:

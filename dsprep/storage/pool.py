@@ -95,7 +95,7 @@ class Threads:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # what it holds may be large, and the next may come late
+            del call  # free the arguments now: they may be large, and the next call may come late
 
 
 submit = Threads(THREADS).submit

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Data = bytes | bytearray | memoryview
 
-READ_AT_ONCE = 1 << 20  # bytes: when a connection breaks, at most these have come in vain
+READ_AT_ONCE = 1 << 20  # bytes of one read: when a connection breaks, at most these are lost
 LARGEST = 1 << 28  # maximum size of a file that is read whole; a manifest of a million shards fits
 
 # The modules of the stores by the scheme of their addresses; each has a function `store_at`.

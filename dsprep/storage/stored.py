@@ -35,8 +35,8 @@ class Stored:
     # metadata with names in lower case.
     crc32c: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    storage_class: str = ""  # as S3 has it; empty for the standard one
-    encryption: str = ""  # as S3 has it: `AES256`, `aws:kms`…; empty in a listing
+    storage_class: str = ""  # storage class of the object; empty for the standard one
+    encryption: str = ""  # encryption of the object, `AES256` or `aws:kms`; empty in a listing
     kms_key: str = ""
     # `ContentType` and the like in boto3's names; not in a listing
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -125,12 +125,12 @@ class UploadPart:
 class Upload:
     """An unfinished upload in parts."""
 
-    key: str  # of the object that it becomes
+    key: str  # key of the object that the upload becomes
     id: str  # the store's name for the upload
     checksums: bool = False  # whether the store checks the crc32c of each part and of the whole
     initiated: float = 0.0  # when it was begun, in seconds since 1970
     initiator: str = ""  # who began it, if the store reports that
-    storage_class: str = ""  # as in `Stored`
+    storage_class: str = ""  # storage class of the object
 
 
 class Level(NamedTuple):

@@ -77,7 +77,7 @@ class TransferOptions(NamedTuple):
     events: Events = ignore  # hears of progress
     part_size: int = 0  # in bytes; 0 for a good size
     keep: bool = True  # whether unfinished transfers are kept for the next run
-    resume: bool = True  # whether to go on with those that other runs have left
+    resume: bool = True  # whether to go on with transfers that other runs have left
     # the ETag of the object that may be replaced, empty if there must be none; None for any
     replaces: str | None = None
 
@@ -86,9 +86,9 @@ class Transferred(NamedTuple):
     """A file that has arrived."""
 
     stored: Stored  # the object
-    crc32c: int | None  # of its bytes, if known
+    crc32c: int | None  # checksum of the file's bytes, if known
     parts: int  # how many it was moved in
-    found: int  # how many of them were there from an earlier run
+    found: int  # number of parts that an earlier run had moved
     moved: int  # bytes that were moved
     # what proves that both are the same: `crc32c` or `md5`, that each of its `parts` was proven, or
     # no more than the `size`

@@ -23,7 +23,7 @@ _transfers = partial(option, "Transfers")
 class Rule(NamedTuple):
     """One ``--include`` or ``--exclude``."""
 
-    include: bool  # which of the two
+    include: bool  # whether the filter includes or excludes files
     pattern: str  # `*` is anything, slashes included; `?` one character; `[ab]` one of these
 
 

@@ -61,8 +61,8 @@ class Pair(NamedTuple):
     """A file on both sides."""
 
     path: str  # its path, relative to both
-    source: Stored  # as it is at the source
-    found: Stored | None  # as it is at the destination; None if it is not there
+    source: Stored  # the file at the source
+    found: Stored | None  # the file at the destination; None if it is not there
 
 
 @dataclass
@@ -73,7 +73,8 @@ class SyncPlan:
     same: dict[str, str] = field(default_factory=dict)  # what decided, by path of files there
     undecided: list[Pair] = field(default_factory=list)  # files whose contents must be compared
     deletions: list[str] = field(default_factory=list)  # paths that the source does not have
-    spared: list[str] = field(default_factory=list)  # of those, paths that are kept to be safe
+    # paths that would be deleted, but are kept to be safe
+    spared: list[str] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)  # manifests to remove before files go
 
     def decide(self, pair: Pair, verdict: Verdict) -> None:

@@ -64,7 +64,7 @@ class SyncReport:
     state: str = "planned"  # `synced`, `already there`, `incomplete` or `planned`
     sent: Sequence[Send] = ()  # the files that were sent
     bytes: int = 0  # their size
-    resumed: int = 0  # bytes of them that an earlier run had sent
+    resumed: int = 0  # bytes that an earlier run had sent
     # number of files that were there already, by what decided
     same: Counter[str] = field(default_factory=Counter)
     deleted: Sequence[str] = ()  # paths that were deleted at the destination

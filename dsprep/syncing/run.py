@@ -87,7 +87,8 @@ class Sync:
             for path, why in listings[side].unseen:
                 if path == ROOT:
                     raise error(f"{side.name('')}: {why}; nothing has been done")
-                if self._filters.may_admit(path):  # its files are unknown, not absent
+                # the directory could not be read, so its files count as unknown, not absent
+                if self._filters.may_admit(path):
                     advice = f"leave it out with --exclude {quote(escape(path) + '*')}"
                     message = f"{side.name(path)}: {why}; repair that, or {advice}"
                     self._report.failures.append(Failure(path, message))

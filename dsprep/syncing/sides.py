@@ -45,7 +45,8 @@ class Listing:
     # listed: their contents are unknown
     unseen: list[Left] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)  # paths of links to directories
-    leases: dict[str, Stored] = field(default_factory=dict)  # of running or killed commands
+    # lease objects of running or killed commands
+    leases: dict[str, Stored] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)  # state of unfinished runs, left out
 
 
@@ -175,7 +176,7 @@ class Prefix:
                     if place not in found.unfinished[-1:]:
                         found.unfinished.append(place)
                 elif path.endswith("/") and not stored.size:
-                    pass  # S3 consoles make such objects for directories
+                    pass  # S3 consoles create empty objects named like directories
                 elif self.to_files and (why := unfit(path)):
                     found.left.append(Left(path or stored.key, why))
                 elif not path:

@@ -69,7 +69,7 @@ def sync(options: SyncOptions) -> SyncReport:
     require_effect("sync", options.given, local_source=from_disk, remote=not to_disk)
     tally = Tally(options.events or ignore, keep=not options.abort_on_exit)
     concurrency, bandwidth = options.concurrency or DEFAULT_CONCURRENCY, options.bandwidth or 0.0
-    if bandwidth:  # few parts at once, so that some are complete if it is stopped
+    if bandwidth:  # few parts at once, so that a stop leaves complete ones
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
     part_size = parse_size(options.part_size) if options.part_size else 0
@@ -166,7 +166,7 @@ class Tally:
     def __init__(self, events: Events, keep: bool) -> None:
         self._events, self.keep = events, keep
         self._lock = threading.Lock()
-        self._parts: dict[str, int] = {}  # of files that are under way
+        self._parts: dict[str, int] = {}  # complete parts of each file that is being sent
         self.planned = self.whole = 0
 
     def __call__(self, event: str, **facts: Any) -> None:
@@ -204,7 +204,7 @@ class Tally:
 class Orphan:
     """An unfinished upload."""
 
-    url: str  # of the object
+    url: str  # address of the object
     id: str  # upload id
     seconds: float  # its age
     initiator: str  # who began it; empty if unknown
@@ -259,7 +259,7 @@ def clean_uploads(options: CleanOptions) -> list[Orphan]:
             if not (is_below and is_own and age >= options.older_than):
                 continue
             parts = store.parts(upload)
-            if parts is None:  # it has ended meanwhile
+            if parts is None:  # the upload was completed or aborted meanwhile
                 continue
             size, aborted = sum(part.size for part in parts), not options.dry_run
             found.append(Orphan(name, upload.id, age, upload.initiator, len(parts), size, aborted))

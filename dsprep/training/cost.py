@@ -36,7 +36,7 @@ class FileSystem(NamedTuple):
     name: str
     date: str
     storage: Tiers
-    write: float  # of a GB
+    write: float  # price of writing a GB
     read: float
     least: float  # the smallest size that is sold, in GB
     step: float  # what larger sizes are multiples of, in GB; 0 if any size is sold
@@ -150,7 +150,7 @@ class FileSystemCost(NamedTuple):
     storage: float  # a month
     upload: float  # once, to write all of it
     epoch: float  # to read all of it
-    date: str  # of the prices
+    date: str  # date of the prices
     needed: int  # how many of these file systems hold the data, as each has a largest size
 
     def to_json(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class FileSystemCost(NamedTuple):
 class EpochCost(NamedTuple):
     """What the machines of an epoch cost, in US dollars."""
 
-    full: float  # if they never wait for data
+    full: float  # cost of an epoch whose GPUs never wait for data
     input_bound: float  # at the utilization that was given
 
     def to_json(self) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def _epoch(options: CostOptions) -> EpochCost | None:
     if options.gpu_hour is None or options.epoch_hours is None or options.utilization is None:
         return None
     for name, most in (("gpu_hour", 1e9), ("epoch_hours", 1e9), ("utilization", 1.0)):
-        if not 0 < (value := getattr(options, name)) <= most:  # also refuses nan
+        if not 0 < (value := getattr(options, name)) <= most:  # the comparison also refuses nan
             raise OptionError(f"{option_name(name)} {value}: give a number above 0, up to {most:g}")
     full = options.gpu_hour * options.epoch_hours
     return EpochCost(full, full / options.utilization)

@@ -51,7 +51,7 @@ _HEAD = 1 << 20  # bytes that show whether lines of JSON refer to files
 class DataFacts:
     """Counts and sizes of a data set, or of one of its sides, as far as they are known."""
 
-    place: str  # as it was given
+    place: str  # the place that the user gave
     directory: str  # where its files are
     # name of the format; `files`, `list`, `augmented-manifest`, or an extension of `TEXTS`
     format: str
@@ -63,7 +63,7 @@ class DataFacts:
     files: Sequence[tuple[str, int]] = field(default=(), repr=False)
     beside: Sequence[str] = ()  # names of the other files at that place
     shape: tuple[int, int] | None = None  # width and height that a transform gave all images
-    attributes: Sequence[str] = ()  # of the first line of an augmented manifest
+    attributes: Sequence[str] = ()  # attributes in the first line of an augmented manifest
     label_width: int | None = None  # numbers of the longest detection label, with its header
     lists_classes: bool = False  # whether labels are lists of the numbers of classes
     schema: Schema | None = None  # that every sample was checked against; None if none was
@@ -176,7 +176,8 @@ def _others(manifest: Manifest, own: Collection[str]) -> list[str]:
 
 def _shape(transform: Transform | None) -> tuple[int, int] | None:
     """Return the size that a transform gave all images; None if it may differ."""
-    if transform is None or not transform.enlarge:  # small images stayed small
+    # without --enlarge, small images keep their size
+    if transform is None or not transform.enlarge:
         return None
     resize, crop = transform.resize, transform.crop
     if isinstance(resize, tuple):
@@ -347,5 +348,5 @@ def _class_count(lines: Sequence[AugmentedLine], lists_classes: bool) -> int | N
             label = (len(label) - 1,)
         numbers.update(label[2::5] if line.kind == "boxes" else label)
     if not all(float(each).is_integer() and each >= 0 for each in numbers):
-        return None  # they are no classes
+        return None  # the labels are not classes
     return int(max(numbers, default=-1)) + 1 or None

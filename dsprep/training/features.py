@@ -55,5 +55,5 @@ def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return not cell.strip()  # missing
+        return not cell.strip()  # an empty cell is missing
     return True

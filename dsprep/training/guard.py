@@ -28,7 +28,7 @@ _OPEN, _CLOSE, _DONE = b"o", b"c", b"."
 _LONGEST = 1 << 16  # bytes of a message: a path has at most 4,096
 _GRACE = 10.0  # seconds that a program has to end by itself when it is stopped
 _LOOK = 0.02  # seconds between two looks at processes that are ending
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of linux/prctl.h
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # constants of linux/prctl.h
 
 
 class GuardedProgram:
@@ -69,7 +69,7 @@ class GuardedProgram:
 
     def close(self, path: str) -> None:
         """Let the guard close a pipe, because the epoch is over."""
-        with self._lock, suppress(OSError):  # the program has ended, and the guard with it
+        with self._lock, suppress(OSError):  # sending fails if the program and the guard have ended
             self._socket.send(_CLOSE + os.fsencode(path))
             self._socket.recv(_LONGEST)
 
@@ -77,7 +77,7 @@ class GuardedProgram:
         """Stop the program with all that it has started; return its exit code."""
         self._process.terminate()
         code = self._process.wait()
-        with self._lock:  # no thread uses it, or another file that gets its number
+        with self._lock:  # no thread may use the socket after its number is free for another file
             self._socket.close()
         return code
 
@@ -100,7 +100,8 @@ def main(descriptor: int, program: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)  # the program has it as well, and decides
+        # the program gets the signal, too, and decides what to do
+        signal.signal(number, signal.SIG_IGN)
     pipes: dict[str, int] = {}
     waited: list[Any]
     with socket.socket(fileno=descriptor) as served:
@@ -122,7 +123,7 @@ def _run(program: list[str], guard: int) -> None:
     """Become the program."""
     try:
         signal.set_wakeup_fd(-1)
-        if os.getppid() == guard:  # else the guard was killed before
+        if os.getppid() == guard:  # a different parent means that the guard was killed before
             os.execvp(program[0], program)
     except OSError as error:
         name = program[0] if program[0].isprintable() else ascii(program[0])

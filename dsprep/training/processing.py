@@ -61,7 +61,7 @@ _WRITTEN = ("--schema-out", "--preview")  # files that a command writes besides 
 class _Input(NamedTuple):
     """A file, a folder, or files of a pattern on this disk, which SageMaker brings to the job."""
 
-    place: str  # on this disk, as it was given
+    place: str  # a path on this disk, as the user gave it
     url: str  # on S3
     name: str
     path: str  # in the job

@@ -39,7 +39,7 @@ from dsprep.training.options import SagemakerOptions
 from dsprep.training.processing import processing_job
 from dsprep.units import format_count
 
-_LEAST_SIDE = 300  # of images in object detection
+_LEAST_SIDE = 300  # shortest edge of images in object detection
 _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 
 _UNKNOWN_VPC = {"SecurityGroupIds": [f"sg-{UNKNOWN}"], "Subnets": [f"subnet-{UNKNOWN}"]}
@@ -250,7 +250,7 @@ def _fact(name: str, channels: Mapping[str, JobChannel], algorithm: str) -> str 
         value = next((each.samples for each in told if each.samples), None)
     elif name == "classes":
         value = next((each.classes for each in told if each.classes), None)
-    elif name == "label_width":  # one width for training and validation
+    elif name == "label_width":  # training and validation must have the same label width
         value = max(map(_label_width, channels.values()), default=0) or None
     elif train.data is None:
         return None

@@ -36,7 +36,7 @@ from dsprep.units import format_count, format_duration, format_some, quoted_name
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run
 _GRACE = 10.0  # seconds that a channel has to end when serving stops
 _LOOK = 0.02  # seconds between two looks for a reader, or for the end of a program
-_PREFIX = "dsprep-serve-"  # of the names of temporary directories
+_PREFIX = "dsprep-serve-"  # prefix of the names of temporary directories
 _LOCK = ".dsprep-serve"  # held while a run serves, in `input/config`
 _PIPE = 1 << 20  # bytes that a pipe holds, if the system allows it
 
@@ -72,7 +72,8 @@ class ServeReport:
 
     place: str | None  # the directory of the pipes; None for a temporary one, or a stream
     channels: Sequence[ChannelServed]
-    exit_code: int | None  # of the program; 128 and a signal's number if that ended it
+    # exit code of the program; 128 plus the number of the signal that ended it
+    exit_code: int | None
     rejects: Sequence[Reject]  # samples that could not be converted
     notes: Sequence[str]
     seconds: float  # how long it took
@@ -241,7 +242,8 @@ def _serve(
                 code = guarded.stop()
             served.stop.set()
             for thread in threads:
-                thread.join(_GRACE)  # one that waits for S3 ends with this process
+                # do not wait longer: a thread that waits for S3 ends with the process
+                thread.join(_GRACE)
     if served.errors:
         with source_errors(place):
             raise served.errors[0]
@@ -275,7 +277,8 @@ def _remove_leftovers() -> None:
         locked = place / "input/config" / _LOCK
         with suppress(DestinationError, OSError):
             if place.lstat().st_uid == os.getuid() and not place.is_symlink() and locked.is_file():
-                Lock(locked, place).release()  # it fails while a run serves there
+                # acquiring the lock fails while another run serves there
+                Lock(locked, place).release()
                 shutil.rmtree(place)
 
 
@@ -356,7 +359,8 @@ def _send(
                 served.count(channel, 0)
             except BrokenPipeError:
                 served.count(channel, 1)
-            path.unlink(missing_ok=True)  # first, so that nobody opens it after its end
+            # remove the pipe first, so that no reader opens it after its end
+            path.unlink(missing_ok=True)
             if guarded:
                 guarded.close(str(path))
             os.close(pipe)
@@ -365,7 +369,7 @@ def _send(
         pass
     except BaseException as error:
         served.errors.append(error)
-        served.stop.wait()  # a program is stopped before its pipe ends
+        served.stop.wait()  # wait for the stop: the program must not see the end of the pipe
     finally:
         served.waiting.pop(channel.name, None)
         if pipe is not None:
@@ -414,7 +418,7 @@ def _write(pipe: int, block: bytes, channel: Channel, served: _Served) -> None:
 def _drain(pipe: int, served: _Served) -> None:
     """Wait until all that the pipe holds is read; raises BrokenPipeError if the reader goes."""
     poll, before = select.poll(), -1
-    poll.register(pipe, 0)  # which still tells that the reader has gone
+    poll.register(pipe, 0)  # without events, poll still reports that the reader has gone
     while left := int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder):
         if left != before:
             before, served.touched = left, time.monotonic()

@@ -18,7 +18,7 @@ from dsprep.schema import Schema
 from dsprep.units import format_count
 
 _EXAMPLES = 3
-_MOST_CLASSES = 20  # of masks in a note
+_MOST_CLASSES = 20  # most classes of masks that a note names
 _SLACK = 0.01  # pixels by which the rounding of 32-bit floats may move an edge
 
 
@@ -30,7 +30,8 @@ class ObjectsSeen:
     samples: int = 0  # how many have objects
     without: int = 0  # how many have none
     outside: int = 0  # boxes that reach outside of their image
-    examples: list[tuple[int, str]] = field(default_factory=list)  # of those: place and text
+    # examples of boxes that reach outside: place and text
+    examples: list[tuple[int, str]] = field(default_factory=list)
     # pixels by the field of a mask and the class number
     pixels: Counter[tuple[str, int]] = field(default_factory=Counter)
 
@@ -72,7 +73,7 @@ def make_annotation_check(
         try:
             header = read_header(sample.fields.get(schema.image or "") or b"")
             size = header.width, header.height
-        except BadImage:  # this is reported elsewhere
+        except BadImage:  # the check of images reports a damaged image
             pass
         if objects is not None:
             yield from _wrong_boxes(value)

@@ -156,7 +156,7 @@ def settle(
     except FileNotFoundError:
         have = None
     except OSError as error:
-        have = str(error).encode()  # which is no index
+        have = str(error).encode()  # the text of the error differs from any index
     if have is not None:
         wrong = _first_difference(have, data) if difference is None else difference(have)
         if have == data or not wrong:
@@ -203,7 +203,7 @@ class ShardWithIndex:
 
     samples: int = 0  # how many it holds
     bytes: int = 0  # its size on disk
-    crc32c: int = 0  # of its bytes; 0 if not all were read
+    crc32c: int = 0  # checksum of the shard's bytes; 0 if not all were read
     compressed: bool = False  # whether it is gzip
     long_names: int = 0  # how many of its members have names that wids does not read whole
     index: IndexFile | None = None  # its index; None if there is none

@@ -102,7 +102,7 @@ def _index(
     else:
         settled = [file._replace(state=_DONE.get(file.state, file.state)) for file in settled]
     for name, remark in _remarks(made, kinds):
-        if name and asked:  # it was asked for by its name
+        if name and asked:  # the user asked for this index by name
             problems.append(Problem(name, remark))
         else:
             notes.append(f"{name}: {remark}" if name else remark)
@@ -278,7 +278,7 @@ def _data_sets(shards: Shards) -> Iterator[tuple[str, Sequence[str]]]:
         yield data_set_name(shards), shards.names
         return
     for side in dict.fromkeys(manifest.sides.values()):
-        named = f"{manifest.name}-{side}"  # if --name was given
+        named = f"{manifest.name}-{side}"  # the name of a side if --name was given
         own = [name for name in shards.names if manifest.sides[name] == side]
         (index,) = shards.made.layout.dataset_index(named, [])
         yield named if shards.destination.shard(index) in manifest.names() else side, own

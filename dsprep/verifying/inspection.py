@@ -90,15 +90,16 @@ class Inspected:
 
     samples: int = 0  # how many it holds
     bytes: int = 0  # its size on disk
-    crc32c: int | None = None  # of its bytes on disk; None if these were not all read
-    problems: list[Problem] = field(default_factory=list)  # of samples
-    others: list[Problem] = field(default_factory=list)  # of the shard as a whole
+    crc32c: int | None = None  # checksum of the bytes on disk; None if not all were read
+    problems: list[Problem] = field(default_factory=list)  # problems of samples
+    others: list[Problem] = field(default_factory=list)  # problems of the shard as a whole
     # how many samples have which fields: counting all fields of a sample at once is faster
     shapes: Counter[tuple[str, ...]] = field(default_factory=Counter)
     misfits: int = 0  # how many samples do not fit the schema
-    misfit: tuple[int, str] = _NO_MISFIT  # where the first of them is, and why it does not
+    # position of the first sample that does not fit, and why it does not
+    misfit: tuple[int, str] = _NO_MISFIT
     digested: list[Digested] = field(default_factory=list)  # the samples, if they are compared
-    objects: ObjectsSeen = field(default_factory=ObjectsSeen)  # those of its samples
+    objects: ObjectsSeen = field(default_factory=ObjectsSeen)  # the objects of the samples
 
     def add(self, problem: Problem) -> None:
         """Add a problem, unless there are too many."""
@@ -229,7 +230,7 @@ def _image_check(task: Task, reading: Reading | None) -> Callable[[Sample], Iter
     schema = reading.schema if reading else Schema(())
     images = [it.name for it in schema.fields if it.type == "image"]
     raw = {it.name: it.type == RAW_CHW for it in schema.fields if it.kind.is_raw}
-    if task.understood.pixels is not None:  # which makes images of them
+    if task.understood.pixels is not None:  # the option makes images of bare pixels
         images, raw = [*images, *raw], {}
     check_own = make_check("decode", readable=task.layout.limits.images, max_pixels=task.max_pixels)
     check_other = make_check("decode", max_pixels=task.max_pixels)
@@ -359,7 +360,7 @@ def is_left_out(sample: Sample, layout: Format) -> bool:
         layout.listed_label(sample)
     except LeftOut:
         return True
-    except BadSample:  # another error: not left out on purpose
+    except BadSample:  # a sample with an error was not left out on purpose
         pass
     return False
 

@@ -110,5 +110,5 @@ def count_samples(task: tuple[str, str]) -> int | str:
     name, path = task
     try:
         return LOADERS[name][1](path)
-    except Exception as error:  # whatever a framework raises is its verdict on the shard
+    except Exception as error:  # any exception of a framework counts as a refusal of the shard
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"

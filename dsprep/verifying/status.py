@@ -30,15 +30,15 @@ from dsprep.verifying.report import Problem
 class StatusReport:
     """The report of ``status``: the state of a data set, and how many shards are complete."""
 
-    destination: str  # as it was given
+    destination: str  # the destination that the user gave
     state: str  # `complete`, `damaged` or `unfinished`
     shards: int | None  # how many there will be; None if a run without parts does not say
-    done: int  # how many are there, and have the size that they were written with
-    samples: int  # in those
-    bytes: int  # the size of those
+    done: int  # number of shards that exist with the size that they were written with
+    samples: int  # number of samples in the complete shards
+    bytes: int  # size of the complete shards in bytes
     missing: Sequence[str]  # the parts that have shards left, as `3/8`
     problems: Sequence[Problem]  # files that are missing, or have another size
-    commands: Sequence[str]  # those that finish the data set
+    commands: Sequence[str]  # the commands that finish the data set
 
     def to_json(self) -> dict[str, Any]:
         return json_values(

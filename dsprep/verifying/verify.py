@@ -65,7 +65,8 @@ def verify(options: VerifyOptions) -> VerifyReport:
     progress = options.progress or Progress()
     against = None if against is None else source_of(against)
     if is_manifest_of_lines(dest):
-        if is_file(f"{dest}.json"):  # sage.manifest is a file of the data set that sage is
+        # an augmented manifest sage.manifest is a file of the data set `sage`
+        if is_file(f"{dest}.json"):
             dest = f"{dest}.json"
         elif against is not None or loader is not None:
             option = "--loader" if against is None else "--against"
@@ -75,7 +76,8 @@ def verify(options: VerifyOptions) -> VerifyReport:
                 report = verify_lines(options, pool, progress)
             return replace(report, seconds=time.monotonic() - began)
     if system_path(dest) is None:
-        from dsprep.verifying.stored import verify_stored  # what lies on a disk does without it
+        # imports S3, which data sets on a disk do not need
+        from dsprep.verifying.stored import verify_stored
 
         with as_source(dest):
             return verify_stored(dest, options.download, progress)
@@ -402,5 +404,5 @@ def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) ->
                         what = f"{loader} reads {count:,} of {found.samples:,} samples"
                         yield Problem(name, what)
             return
-        except RunStopped:  # the next shard gets a process of its own
+        except RunStopped:  # each shard gets a process of its own
             yield Problem(name, f"{loader} dies of it")

@@ -40,7 +40,8 @@ class Call(NamedTuple):
     argument: object
     directory: str  # the working directory of the driver, for relative paths
     reports: bool = False
-    first: Call | None = None  # what a process calls once, before its first call of this run
+    # function that a process calls once, before its first call of the run
+    first: Call | None = None
 
 
 class Sign(NamedTuple):
@@ -92,7 +93,7 @@ class Machines(Protocol):
 class _Try:
     def __init__(self, position: int, number: int) -> None:
         self.position, self.number = position, number
-        self.machine = ""  # where it runs, once it has given a sign
+        self.machine = ""  # name of the machine, known after the first sign of life
         self.seen, self.is_silent = time.monotonic(), False
 
     def falls_silent(self, now: float) -> bool:
@@ -111,7 +112,7 @@ class _Tries:
         """Begin none yet; ``call`` makes a call of an argument."""
         self._machines, self._call, self._report = machines, call, report
         self.calls: dict[int, object] = {}  # the arguments of the calls that have not ended
-        self.tries: dict[Any, _Try] = {}  # by handle
+        self.tries: dict[Any, _Try] = {}  # each try by the handle that the engine gave
         self._begun = Counter[int]()  # the tries at each call
         self._told: dict[int, Sequence[Any]] = {}  # what was reported of each call
 
@@ -146,7 +147,7 @@ class _Tries:
             del self.calls[position]
             return position, answer.value
         if any(it.position == position and not it.is_silent for it in self.tries.values()):
-            return None  # what one finds wrong may be that another has done the work
+            return None  # an error may only mean that another try has finished the work
         if answer.kind != "lost":
             _value(answer)
         self._try_again(this, answer.value)
@@ -214,7 +215,7 @@ class Cluster(Executor):
     def prepare(self, function: Callable[..., object], argument: object) -> None:
         self._first = self._call(function, argument)
         for answer in self._machines.everywhere(self._first):
-            if answer.kind != "lost":  # a machine that has just gone
+            if answer.kind != "lost":  # calls are lost when a machine has just gone
                 _value(answer)
 
     def _call(self, function: Callable[..., object], argument: object, **more: Any) -> Call:
@@ -273,7 +274,7 @@ def _beyond(done: Sequence[Any], told: Sequence[Any]) -> Sequence[Any]:
     return [a[len(b) :] if isinstance(a, list) else max(a - b, 0) for a, b in pairs]
 
 
-_prepared = set[int]()  # what this process, which serves one run, has called before all else
+_prepared = set[int]()  # numbers of preparing calls that this process has made
 
 
 def answer(call: Call, machine: str, name: str, tell: Callable[[int, Sign], None]) -> Answer:
@@ -325,7 +326,7 @@ def _signs(number: int, machine: str, tell: Callable[[int, Sign], None]) -> Iter
 
     def beat() -> None:
         while True:
-            with suppress(Exception):  # the driver is gone; this process ends soon
+            with suppress(Exception):  # the driver is gone, and this process ends soon
                 tell(number, Sign(machine, report.done, waits[0]))
             waits[0] = ""
             if over.wait(BEAT):

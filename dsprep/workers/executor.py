@@ -50,7 +50,7 @@ class Executor(ABC):
 
     def prepare(self, function: Callable[..., object], argument: object) -> None:
         """Let each other machine call this before all else, those that come later as well."""
-        raise NotImplementedError  # there are none
+        raise NotImplementedError  # this executor has no machines
 
     @abstractmethod
     def close(self) -> None:

@@ -78,7 +78,8 @@ class Pool(Executor):
     def _start(self) -> Worker:
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
-        ahead = "" if self._workers else self._ahead  # of a small run, the others do nothing
+        # only the first worker imports modules ahead: a small run needs no other
+        ahead = "" if self._workers else self._ahead
         main = f"from dsprep.workers.worker import main; main({self._alive[0]}, {ahead!r})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process

@@ -51,7 +51,7 @@ def run_task(call: Call, mailbox: Any) -> Answer:
     """Make a call on a node."""
     import ray
 
-    util: Any = ray.util  # which has no types
+    util: Any = ray.util  # Any: the module has no types
     # While the main thread of a task waits, Ray lends its core to another task.
     with ThreadPoolExecutor(1) as aside:
         if aside.submit(ray.get, mailbox.is_needless.remote(call.number)).result():
@@ -77,13 +77,14 @@ class RayMachines:
             raise OptionError(
                 "--engine ray: this process is connected to Ray already; call ray.shutdown() first"
             )
-        self._ray: Any = ray  # Any: Ray has types for a part of its functions only
+        self._ray: Any = ray  # typed as Any because Ray has types for some functions only
         self._on = NodeAffinitySchedulingStrategy
         address = _reachable(address)
         handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             with _quiet():
-                if address != "auto":  # there may be another server of gRPC, as that of Ray Client
+                # the address may be that of another gRPC server, such as Ray Client
+                if address != "auto":
                     self._ray._raylet.GcsClient(address=address, cluster_id=None)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
             # It prints the logs of nodes that have died, to stdout, and has no option for that.
@@ -100,7 +101,7 @@ class RayMachines:
             reason = str(error).strip().split("\n")[0]
             raise OptionError(f"--ray-address {address}: {reason}") from None
         finally:
-            with suppress(ValueError):  # not the main thread, whose handlers Ray leaves alone
+            with suppress(ValueError):  # signals can be set only in the main thread
                 for each, handler in handlers.items():
                     signal.signal(each, handler)
         here = self._on(ray.get_runtime_context().get_node_id(), soft=False)
@@ -144,7 +145,7 @@ class RayMachines:
             ): name
             for node, name in self._nodes().items()
         }
-        if not asked:  # they will come
+        if not asked:  # machines that were not asked for will join
             return []
         ready, silent = self._ray.wait([*asked], num_returns=len(asked), timeout=_ANSWERS_WITHIN)
         names = ", ".join(sorted(asked[each] for each in silent))
@@ -204,7 +205,7 @@ def _reachable(address: str) -> str:
     """Return the address of a cluster, when something answers there."""
     found = os.environ.get("RAY_ADDRESS") or "auto" if address == "auto" else address
     if found == "auto":
-        return found  # Ray looks for its processes on this machine
+        return found  # Ray itself searches this machine for its processes
     host, _, port = found.rpartition(":")
     if not host or not port.isdecimal():
         raise OptionError(f"--ray-address {found}: give HOST:PORT, such as 10.0.0.7:6379, or auto")

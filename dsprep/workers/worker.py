@@ -66,8 +66,8 @@ def yield_core() -> None:
         yields()
 
 
-_call = threading.local()  # how the call of this thread yields
-_machine = [""]  # the name that the engine knows this machine by
+_call = threading.local()  # function by which the call of this thread yields
+_machine = [""]  # name by which the engine knows this machine
 
 
 def name_machine(name: str) -> None:
@@ -77,7 +77,7 @@ def name_machine(name: str) -> None:
 
 def machine_name() -> str:
     """Return what messages call this machine: its host name, with its address in a cluster."""
-    import platform  # few calls need it
+    import platform  # slow to load, and few calls need it
 
     return _machine[0] or platform.node()
 
@@ -103,7 +103,7 @@ def main(alive: int, ahead: str) -> None:
         os.read(alive, 1)
         os._exit(1)
 
-    with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
+    with suppress(RuntimeError):  # without a thread, the worker ends when it sends something
         threading.Thread(target=end_with_parent, daemon=True).start()
     gc.set_threshold(50_000)  # samples with objects make little garbage; the default takes a tenth
     calls, results = os.dup(0), os.dup(1)
@@ -115,7 +115,7 @@ def main(alive: int, ahead: str) -> None:
             send(results, packed)
 
     def waits(text: str) -> None:
-        with suppress(OSError):  # the parent is gone
+        with suppress(OSError):  # the pipe is broken because the parent has ended
             answer_with(pack(("waits", -1, text)))
 
     def report(*progress: object) -> None:
@@ -128,7 +128,7 @@ def main(alive: int, ahead: str) -> None:
 
         def yields() -> None:
             nonlocal yielded
-            with suppress(RuntimeError):  # no thread can be started: the next call waits
+            with suppress(RuntimeError):  # without a thread, the next call waits
                 threading.Thread(target=serve).start()
                 yielded = True
                 answer_with(pack(("yields", number, None)))
@@ -142,7 +142,8 @@ def main(alive: int, ahead: str) -> None:
             try:
                 function = getattr(import_module(module), name)
                 result = function(argument, report) if reports else function(argument)
-                answer = pack(("done", number, result))  # which may fail, too
+                # the result itself may be impossible to send
+                answer = pack(("done", number, result))
             except DsprepError as error:
                 answer = pack(("error", number, error))
             except MemoryError:

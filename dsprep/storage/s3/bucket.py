@@ -41,7 +41,7 @@ T = TypeVar("T")
 _Answer = Mapping[str, Any]
 
 _DELETED_AT_ONCE = 1000
-_FEW = 4  # directories that the files of a page lie in, if these are large
+_FEW = 4  # if a page shows at most this many directories, they are large
 _LISTED = 16  # pages of a directory that are listed before they are asked for
 _TOKEN = "dsprep-put"  # metadata that distinguishes our conditional PUT from another writer's
 _KEPT = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType")
@@ -163,7 +163,8 @@ class Bucket(ObjectStore):
             except StoreError as error:
                 may_help = error.kind in ("transient", "damaged")
                 if error.is_final or not may_help or number >= self._retries.attempts:
-                    error.is_final = True  # a caller with retries of its own does not begin again
+                    # callers with retries of their own do not retry this error
+                    error.is_final = True
                     raise
                 delay = self._retries.delay(number)
                 facts = {"error": str(error), "kind": error.kind, "seconds": round(delay, 3)}
@@ -208,7 +209,7 @@ class Bucket(ObjectStore):
         except StoreError as error:
             if error.kind != "transient" or most == 1:
                 raise
-            return [], self.list(prefix)  # a busy server is asked again when others are done
+            return [], self.list(prefix)  # the server is busy: the directory is listed later
         return found, (level.files for level in flat)
 
     def _list_directories(self, prefix: str) -> Pages:
@@ -289,7 +290,8 @@ class Bucket(ObjectStore):
         """Store an object in one request; only in place of the ETag ``replaces``, if given."""
         # An empty ETag stands for no object.
         token, noted, condition = uuid4().hex, dict(metadata or {}), {}
-        if replaces is not None:  # Ceph takes no quotes around an ETag here, others both
+        # Ceph accepts an ETag only without quotes here; other servers accept both
+        if replaces is not None:
             condition = {"IfMatch": replaces} if replaces else {"IfNoneMatch": "*"}
             noted[_TOKEN] = token
         args: dict[str, Any] = {"Key": key, **condition, **self.config.to_create(noted)}
@@ -565,7 +567,7 @@ class _Connections:
 
     def get(self) -> Connection:
         if self._made is None:
-            with self._making:  # many threads may want it first, and connecting takes long
+            with self._making:  # one thread connects, and others wait for the connection
                 self._made = self._made or Connection(self._bucket, self._config)
         return self._made
 

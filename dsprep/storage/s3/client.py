@@ -157,7 +157,7 @@ class Connection:
         query = "&".join(sorted(f"{name}={quote(str(text), safe='-_.~')}" for name, text in pairs))
         headers = {name.lower(): str(text) for name, text in made["headers"].items()}
         body = made["body"] or b""
-        if operation == "DeleteObjects":  # it needs a checksum; all servers know this one
+        if operation == "DeleteObjects":  # DeleteObjects needs a checksum; all servers know MD5
             digest = hashlib.md5(body, usedforsecurity=False).digest()
             headers["content-md5"] = b64encode(digest).decode()
         headers["host"] = route.host
@@ -200,7 +200,7 @@ class Connection:
         scope = f"{now[:8]}/{region}/s3/aws4_request"
         text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
         digest = b"AWS4" + keys.secret_key.encode()
-        for link in (*scope.split("/"), text):  # each link of the chain keys the next
+        for link in (*scope.split("/"), text):  # each signature is the key of the next one
             digest = hmac.digest(digest, link.encode(), "sha256")
         headers["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, "
@@ -220,7 +220,7 @@ class Connection:
         harmless = method in ("GET", "PUT") and isinstance(body, bytes)
         while True:
             used = None
-            with suppress(IndexError):  # none is idle
+            with suppress(IndexError):  # no connection is idle
                 used = self._idle.pop()
             connection = used or self._connect(route)
             try:

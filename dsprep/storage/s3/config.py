@@ -30,7 +30,7 @@ class S3Config:
     sse: str = ""  # encryption by the server: `AES256`, `aws:kms` or `aws:kms:dsse`
     kms_key: str = ""  # the KMS key to encrypt with
     acl: str = ""  # a canned ACL, such as `bucket-owner-full-control`
-    storage_class: str = ""  # such as `STANDARD_IA`
+    storage_class: str = ""  # a storage class of S3, such as `STANDARD_IA`
     tags: Mapping[str, str] = field(default_factory=dict)  # tags of each object that is stored
     # metadata of each object that is stored
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def require_endpoint(name: str, url: str) -> None:
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # not a port
+    except ValueError:  # the port is not a number
         is_one = False
     if not is_one:
         raise OptionError(

@@ -217,10 +217,10 @@ class Landing:
         self._tidy()
 
     def _tidy(self) -> None:
-        with self._noting:  # threads that a stop has not waited for may still note parts
+        with self._noting:  # after a stop, threads may still add parts to the journal
             self._over = True
             self._journal.unlink(missing_ok=True)
-        with suppress(OSError):  # other files are on their way
+        with suppress(OSError):  # the directory is not empty: other files are being downloaded
             self._hidden.rmdir()
 
     def _read_journal(self) -> dict[int, int]:
@@ -232,7 +232,7 @@ class Landing:
             return {}
         found = {}
         for line in lines:
-            with suppress(ValueError, TypeError):  # a kill has cut it
+            with suppress(ValueError, TypeError):  # a kill may leave an incomplete line
                 number, crc32c = json.loads(line)
                 found[int(number)] = int(crc32c)
         return found

@@ -145,7 +145,7 @@ class Request:
             advice = _CREDENTIALS[name].format(**getattr(error, "kwargs", {}))
             raise self.role(f"{Location(self.bucket, self.key)}: {advice}", kind)
         if isinstance(error, TypeError) or name == "ParamValidationError":
-            raise error  # a mistake of ours
+            raise error  # a bug of dsprep
         if isinstance(error, KeyError | ValueError) and not isinstance(error, OSError):
             what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
             message = (

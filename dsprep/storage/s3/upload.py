@@ -53,7 +53,7 @@ class _Upload:
         self.path, self.store, self.key, self.name = path, store, key, store.url(key)
         self.keep, self.pace, self.events = options.keep, options.pace, options.events
         self.resume, self.replaces = options.resume, options.replaces
-        self.crc32c = crc32c  # of the whole file, if it is expected or already computed
+        self.crc32c = crc32c  # checksum of the whole file, if expected or already computed
         with source_errors(path):
             self._fd = open_regular(path)
         self._was = self._facts(self._fd)
@@ -233,7 +233,7 @@ class _Upload:
     def is_as_wanted(self, stored: Stored, value: int) -> bool:
         """Return whether the object of a resumed upload has the wanted metadata and keys."""
         config = self.store.config
-        if config.tags or config.acl:  # which a HEAD does not report
+        if config.tags or config.acl:  # a HEAD request does not return tags or ACL
             return False
         if config.sse not in ("", stored.encryption) or config.kms_key not in stored.kms_key:
             return False
@@ -298,7 +298,7 @@ def _copy_in_parts(
     options: TransferOptions,
 ) -> None:
     plan, tags = plan_copy(stored.size), {}
-    if not target.config.tags:  # a copy in parts does not get those of the object by itself
+    if not target.config.tags:  # a copy in parts does not copy tags by itself
         try:
             tags = source.tags(stored.key)
         except StoreError as error:
@@ -306,7 +306,7 @@ def _copy_in_parts(
                 raise
             options.events("fallback", text=f"{error}; its copy gets no tags")
     # No checksum tells what the parts are that a killed run has left of such a copy.
-    with suppress(DsprepError):  # it takes rights that copying can do without
+    with suppress(DsprepError):  # listing uploads takes a right that copying does not need
         for begun in target.list_uploads(key):
             there = target.parts(begun) if begun.key == key else None
             if there is not None and fits(plan, there):
@@ -346,11 +346,12 @@ def require_rights(store: Bucket, prefix: str, *, deleting: bool = False) -> Non
     """Check before the first byte goes that objects below a prefix can be stored."""
     # Probes that killed runs have left behind are aborted, too.
     store.abort(_begin(store, prefix))
-    with suppress(StoreError):  # it takes another right, which uploads can do without
+    with suppress(StoreError):  # listing uploads takes a right that uploading does not need
         for upload in store.list_uploads(prefix + _PROBE):
             store.abort(upload)
     if deleting:
-        for error in store.delete([prefix + _PROBE]).values():  # it is not there
+        # the object does not exist: deleting it tests the right
+        for error in store.delete([prefix + _PROBE]).values():
             raise error
 
 
