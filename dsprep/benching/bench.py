@@ -27,8 +27,8 @@ from dsprep.benching.figures import (
     windows_of,
 )
 from dsprep.benching.loops import (
-    Asked,
     LoopError,
+    LoopOptions,
     LoopRun,
     Step,
     copied_from,
@@ -172,7 +172,7 @@ class _Measuring:
         files = files_of(cell, copy) if copy or not cell.data.is_remote else ()
         if options.cache and files:
             (cache.warm if options.cache == "warm" else cache.drop)(files)
-        asked = Asked(*(getattr(options, name) for name in Asked._fields[:-1]))
+        asked = LoopOptions(*(getattr(options, name) for name in LoopOptions._fields[:-1]))
         with reached(cell, copy) as data:
             found.last = run = self._timed(cell, data, asked, found.figures)
             if options.cached:
@@ -185,7 +185,9 @@ class _Measuring:
             now = cache.proof(options.cache, run.from_device, min(told, cell.data.size))
             found.cache = now if found.cache in ("–", now) else "warm in part"
 
-    def _timed(self, cell: Cell, data: Sequence[str], asked: Asked, into: list[Figures]) -> LoopRun:
+    def _timed(
+        self, cell: Cell, data: Sequence[str], asked: LoopOptions, into: list[Figures]
+    ) -> LoopRun:
         def each(step: Step) -> None:
             self._progress.advance(step.images, step.size or 0)
 

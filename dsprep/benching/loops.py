@@ -55,7 +55,7 @@ class LoopError(Exception):
     """A loop failed; the text says why."""
 
 
-class Asked(NamedTuple):
+class LoopOptions(NamedTuple):
     """The options of a run of a training loop."""
 
     work: str
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
 
 
 def run_loop(
-    cell: Cell, data: Sequence[str], asked: Asked, each: Callable[[Step], object]
+    cell: Cell, data: Sequence[str], asked: LoopOptions, each: Callable[[Step], object]
 ) -> LoopRun:
     """Run the loop of a combination with data as :func:`reached` gives it.
 

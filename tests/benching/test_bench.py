@@ -30,7 +30,7 @@ import pytest
 import dsprep
 from dsprep.benching import cache
 from dsprep.benching.cells import Cell, loop_of, read_data
-from dsprep.benching.loops import Asked, run_loop
+from dsprep.benching.loops import LoopOptions, run_loop
 from tests.conftest import Finished, Running
 from tests.foreign.sets import DATA
 from tests.missing import framework
@@ -148,7 +148,9 @@ def test_workers_hand_out_the_same_bytes(data: Path) -> None:
     total = sum(file.stat().st_size for file in (data / "folder").rglob("*.jpg"))
     for workers in (0, 2):
         cell = Cell(read_data(str(data / "folder")), "raw", "file", workers)
-        run = run_loop(cell, [str(data / "folder")], Asked("bytes", 5, 3, 0, 0.0), lambda _: None)
+        run = run_loop(
+            cell, [str(data / "folder")], LoopOptions("bytes", 5, 3, 0, 0.0), lambda _: None
+        )
 
         assert [step.images for step in run.steps] == [5, 5, 5, 5, 4]
         assert sum(step.size or 0 for step in run.steps) == total
