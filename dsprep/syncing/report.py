@@ -31,7 +31,7 @@ class Failure(NamedTuple):
         return json_values({"path": self.path, "message": self.message})
 
 
-class Left(NamedTuple):
+class LeftOutFile(NamedTuple):
     """A file that is left out."""
 
     path: str  # relative to its side
@@ -70,7 +70,7 @@ class SyncReport:
     deleted: Sequence[str] = ()  # paths that were deleted at the destination
     # number of files that `verify` has proven, by what
     verified: Counter[str] = field(default_factory=Counter)
-    left: Sequence[Left] = ()  # files that were left out, and why
+    left: Sequence[LeftOutFile] = ()  # files that were left out, and why
     failures: list[Failure] = field(default_factory=list)  # what failed
     requests: Requests = Requests()  # an estimate of the requests
     notes: list[str] = field(default_factory=list)  # further remarks

@@ -25,7 +25,7 @@ from dsprep.storage.store import Store
 from dsprep.storage.stored import Stored, crc32c
 from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.checksums import Checksums, Sums, look
-from dsprep.syncing.report import Failure, Left
+from dsprep.syncing.report import Failure, LeftOutFile
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20
@@ -40,10 +40,10 @@ class Listing:
     """The files of one side of a sync."""
 
     files: dict[str, Stored] = field(default_factory=dict)  # by their path, relative to the side
-    left: list[Left] = field(default_factory=list)  # what is left out
+    left: list[LeftOutFile] = field(default_factory=list)  # what is left out
     # files that could not be read, and directories (with a slash at the end) that could not be
     # listed: their contents are unknown
-    unseen: list[Left] = field(default_factory=list)
+    unseen: list[LeftOutFile] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)  # paths of links to directories
     # lease objects of running or killed commands
     leases: dict[str, Stored] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Directory:
         except FileNotFoundError:
             return found
         except OSError as error:
-            found.unseen.append(Left(ROOT, f"cannot be looked at ({error.strerror})"))
+            found.unseen.append(LeftOutFile(ROOT, f"cannot be looked at ({error.strerror})"))
             return found
         if self.single is None:
             self._walk("", found, {(status.st_dev, status.st_ino)})
@@ -87,14 +87,14 @@ class Directory:
                 entries = sorted(scanned, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
             path = f"{below}/" if below else ROOT
-            found.unseen.append(Left(path, f"cannot be listed ({error.strerror})"))
+            found.unseen.append(LeftOutFile(path, f"cannot be listed ({error.strerror})"))
             return
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
             if is_scratch(entry.name):
                 found.unfinished.append(path)
             elif why := self._add(entry, path, found, above):
-                found.left.append(Left(utf8_text(path), why))
+                found.left.append(LeftOutFile(utf8_text(path), why))
 
     def _add(
         self, entry: os.DirEntry[str], path: str, found: Listing, above: set[tuple[int, int]]
@@ -111,7 +111,7 @@ class Directory:
                 return "is a link to what is not there"
             if error.errno == errno.ENOENT:
                 return "was deleted just now"
-            found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
+            found.unseen.append(LeftOutFile(path, f"cannot be looked at ({error.strerror})"))
             return ""
         place = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode):
@@ -178,9 +178,9 @@ class Prefix:
                 elif path.endswith("/") and not stored.size:
                     pass  # S3 consoles create empty objects named like directories
                 elif self.to_files and (why := unfit(path)):
-                    found.left.append(Left(path or stored.key, why))
+                    found.left.append(LeftOutFile(path or stored.key, why))
                 elif not path:
-                    found.left.append(Left(stored.key, "is the prefix itself"))
+                    found.left.append(LeftOutFile(stored.key, "is the prefix itself"))
                 else:
                     found.files[path] = stored
         return found

@@ -80,7 +80,7 @@ NAMES = {
     "SyncReport": "source destination state sent bytes resumed same deleted verified left failures "
     "requests notes seconds",
     "Send": "path size by parts",
-    "Left": "path why",
+    "LeftOutFile": "path why",
     "Failure": "path message",
     "Requests": "writes reads parts",
     "Orphan": "url id seconds initiator parts bytes aborted",
