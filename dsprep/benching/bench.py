@@ -89,7 +89,7 @@ def bench(options: BenchOptions) -> BenchReport:
     differs = {cell.reader: READERS[cell.reader].differs for cell in cells}
     notes += [f"{reader} {what}" for reader, what in differs.items() if what]
     notes = [*notes, *shard_notes(cells), *_memory_notes(cells, options)]
-    measuring = _Measuring(options, {cell: _Found() for cell in cells})
+    measuring = _Measuring(options, {cell: _CellRuns() for cell in cells})
     state = "planned"
     if not options.dry_run:
         state = measuring.run(cells)
@@ -116,7 +116,7 @@ def bench(options: BenchOptions) -> BenchReport:
 
 
 @dataclass
-class _Found:
+class _CellRuns:
     """The measurements of the runs of one combination so far."""
 
     figures: list[Figures] = field(default_factory=list)
@@ -132,7 +132,7 @@ class _Found:
 class _Measuring:
     """Runs all combinations, several times."""
 
-    def __init__(self, options: BenchOptions, found: Mapping[Cell, _Found]) -> None:
+    def __init__(self, options: BenchOptions, found: Mapping[Cell, _CellRuns]) -> None:
         self._options, self._found = options, found
         # copy of each data set on this disk, and how long copying took
         self._copies: dict[str, tuple[str, float]] = {}
@@ -164,7 +164,7 @@ class _Measuring:
                 return "interrupted"
         return "measured"
 
-    def _measure(self, cell: Cell, found: _Found) -> None:
+    def _measure(self, cell: Cell, found: _CellRuns) -> None:
         """Run a combination once; with ``cached``, twice."""
         options, copy = self._options, None
         if cell.access == "download":
