@@ -257,6 +257,20 @@ def list_stats(options: of.StatsOptions) -> Statistics:
     return stats.count_list(found.table, found.classes, found.path)
 
 
+def _require_enough(
+    found: store.ListFile, short: Mapping[str, int], wanted: int, by_class: bool
+) -> None:
+    """Refuse a list, or classes of it, with fewer rows than are wanted."""
+    if short:
+        label, size = next(iter(short.items()))
+        raise SourceError(
+            f"{found.path}: the class {label} has {format_count(size, 'row')}, fewer than "
+            f"{wanted:,}"
+        )
+    if not by_class and found.table.height < wanted:
+        raise SourceError(f"{found.path}: has {found.table.height:,} rows, fewer than {wanted:,}")
+
+
 @called_with(of.SampleOptions)
 def sample_list(options: of.SampleOptions) -> SampleReport:
     """Take some rows of a list; ids, labels and order stay. See :mod:`dsprep.lists.stats`.
@@ -286,14 +300,8 @@ def sample_list(options: of.SampleOptions) -> SampleReport:
                 f"{found.path}: the sample of {table.height:,} rows is empty: ask for more, or "
                 "give another --seed"
             )
-        if options.strict and short:
-            label, size = next(iter(short.items()))
-            raise SourceError(
-                f"{found.path}: the class {label} has {format_count(size, 'row')}, fewer than "
-                f"{wanted:,}"
-            )
-        if options.strict and not sizes and kept < (wanted or 0):
-            raise SourceError(f"{found.path}: has {table.height:,} rows, fewer than {wanted:,}")
+        if options.strict and wanted is not None:
+            _require_enough(found, short, wanted, by_class)
         advice = "--overwrite to replace it, or another directory"
         is_new = dry_run or store.write_new({out: rows}, found.classes, options.overwrite, advice)
     return SampleReport(

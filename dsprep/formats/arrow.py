@@ -202,38 +202,48 @@ def source_schema(
     notes: list[str] = []
     empty: list[str] = []
     for each in schema:
-        name, feature = each.name, features.get(each.name, {})
+        name = each.name
         if name.startswith(BOOKKEEPING) or name in fields and name in dropped:
             continue
         if name in fields:
             raise SourceError(f"{source}: two columns are called {name!r}: --drop {name}")
-        kind, said = type_of_column(each.type, feature)
         if not name:
             notes.append("a column is left out, because it has no name")
-            continue
-        if _is(each.type, "null"):
+        elif _is(each.type, "null"):
             empty.append(name)
-            continue
-        if kind is None and name not in dropped:
-            raise SourceError(
-                f"{source}: the column {name!r} is of the type {_short(each.type)}, "
-                f"which no field can hold: --drop {name}"
-            )
-        if said and name not in dropped:
-            notes.append(f"the column {name!r} ({_short(each.type)}) is {said} in other formats")
-        if kind == "bytes" and (name.lower() in IMAGE_NAMES or name in images):
-            kind = "image"
-        told = "Hugging Face's metadata" if name in features else "the Parquet schema"
-        fields[name] = Field(name, kind or "bytes", False, names_of(feature), ((name,),), told)
-        if kind == "objects":
-            flags = not hugging_face.APART.isdisjoint(objects_in(plain_type(each.type)) or ())
-            fields[name] = replace(fields[name], flags=flags)
+        else:
+            kind, said = type_of_column(each.type, features.get(name, {}))
+            if kind is None and name not in dropped:
+                raise SourceError(
+                    f"{source}: the column {name!r} is of the type {_short(each.type)}, "
+                    f"which no field can hold: --drop {name}"
+                )
+            if said and name not in dropped:
+                shown = f"the column {name!r} ({_short(each.type)})"
+                notes.append(f"{shown} is {said} in other formats")
+            fields[name] = _field_of(each, kind, features, images)
     if empty:
         notes.append(nulls_note(empty))
     noted = [name for name in fields if features.get(name, {}).get("_type") == "Image"]
     classes = [name for name, field in fields.items() if field.type == "class"]
     image, label = (each[0] if len(each) == 1 else None for each in (noted, classes))
     return Schema(tuple(fields.values()), image, label, "parquet"), notes
+
+
+def _field_of(
+    column: Any, kind: str | None, features: Mapping[str, Any], images: Collection[str]
+) -> Field:
+    """Return the field of a column; bytes are an image if the name or the content says so."""
+    name = column.name
+    if kind == "bytes" and (name.lower() in IMAGE_NAMES or name in images):
+        kind = "image"
+    told_by = "Hugging Face's metadata" if name in features else "the Parquet schema"
+    names = names_of(features.get(name, {}))
+    found = Field(name, kind or "bytes", False, names, ((name,),), told_by)
+    if kind == "objects":
+        flags = not hugging_face.APART.isdisjoint(objects_in(plain_type(column.type)) or ())
+        found = replace(found, flags=flags)
+    return found
 
 
 def nulls_note(names: Sequence[str]) -> str:

@@ -136,13 +136,7 @@ def _parse(line: str) -> dict[str, Any]:
 
 
 def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> AugmentedLine:
-    others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
-    has_masks = any(colors_of(values, name) for name in others)
-    found = AugmentedLine(number, values.get(SOURCE, ""), None, "", {}, others, has_masks)
-    if refers_to_none := SOURCE not in values:
-        read = (TEXT, attribute, f"{attribute}{METADATA}")
-        unread = tuple(name for name in values if name not in read)
-        found = found._replace(is_text=True, unread=unread)
+    found = _without_label(number, values, attribute)
     if attribute is None:
         if _find_attribute(values) is not None:
             raise _Wrong("has a label, but the first line has none")
@@ -151,21 +145,12 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Au
         raise _Wrong(f"has no label {attribute!r}")
     value, metadata = values[attribute], values.get(attribute + METADATA)
     metadata = metadata if isinstance(metadata, dict) else {}
-    class_map = metadata.get("class-map")
-    names = {
-        int(key): name
-        for key, name in (class_map.items() if isinstance(class_map, dict) else ())
-        if name and is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
-    }
+    names = _class_names(metadata)
     if isinstance(value, dict):
-        if refers_to_none:
+        if found.is_text:
             raise _Wrong(f"the label {attribute!r} is neither a number nor a list of numbers")
         return found._replace(label=_boxes(value), kind="boxes", names=names)
-    if isinstance(value, str) and value.strip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise _Wrong(f"the label {value!r:.80} is no list of numbers") from None
+    value = _list_in_text(value)
     if isinstance(value, list):
         lists_classes = metadata.get("type") in (MULTILABEL, TEXT_MULTILABEL)
         if not value and not lists_classes:
@@ -177,6 +162,37 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Au
     if name and is_text(name) and label.is_integer() and label >= 0:
         names[int(label)] = name
     return found._replace(label=(label,), kind="number", names=names)
+
+
+def _without_label(number: int, values: dict[str, Any], attribute: str | None) -> AugmentedLine:
+    """Return what a line tells besides its label: the image or the text, and the masks."""
+    others = tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
+    has_masks = any(colors_of(values, name) for name in others)
+    found = AugmentedLine(number, values.get(SOURCE, ""), None, "", {}, others, has_masks)
+    if SOURCE in values:
+        return found
+    read = (TEXT, attribute, f"{attribute}{METADATA}")
+    return found._replace(is_text=True, unread=tuple(name for name in values if name not in read))
+
+
+def _class_names(metadata: dict[str, Any]) -> dict[int, Any]:
+    """Return the names of the map of classes, by number."""
+    class_map = metadata.get("class-map")
+    return {
+        int(key): name
+        for key, name in (class_map.items() if isinstance(class_map, dict) else ())
+        if name and is_text(name) and key.isascii() and key.isdecimal() and len(key) < 16
+    }
+
+
+def _list_in_text(value: Any) -> Any:
+    """Return the list that a text holds; any other value as it is."""
+    if not isinstance(value, str) or not value.strip().startswith("["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise _Wrong(f"the label {value!r:.80} is no list of numbers") from None
 
 
 def colors_of(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -167,12 +167,7 @@ class Parquet(Format):
                 value = hugging_face.write(value)
             is_held = held is None or type(value) in held
             if kind == "image" and isinstance(value, bytes):
-                path = sample.path if schema is None else ""
-                if schema is not None and name == schema.image:
-                    image = schema.by_name[name]
-                    kind_of = None if image.kind.is_raw else sniff(value)
-                    path = sample.path or f"{sample.key}.{kind_of or UNKNOWN_IMAGE}"
-                value = {"bytes": value, "path": path or None}
+                value = {"bytes": value, "path": self._path_of(name, value, sample)}
             elif kind == "json":
                 try:
                     value = value.decode() if is_held else json.loads(value)
@@ -190,6 +185,16 @@ class Parquet(Format):
             return cells, sum(map(_size, cells)) + _ROW
         except UnicodeEncodeError:
             raise BadSample("has a text that is not Unicode") from None
+
+    def _path_of(self, name: str, data: bytes, sample: Sample) -> str | None:
+        """Return the path of an image: the sample's, or one that has its key; None for others."""
+        if self.schema is None:
+            return sample.path or None
+        if name != self.schema.image:
+            return None
+        is_raw = self.schema.by_name[name].kind.is_raw
+        kind = None if is_raw else sniff(data)
+        return sample.path or f"{sample.key}.{kind or UNKNOWN_IMAGE}"
 
     def open_writer(self, path: str, tree: str) -> ParquetWriter:
         return ParquetWriter(self, path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import starmap
@@ -383,18 +383,13 @@ class WebDataset(Format):
 def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Place]:
     """Choose the place of each field: the one that it has, or that of the table."""
     whole = {place for each in fields for place in each.places if len(place) == 1}
-    places: dict[str, Place] = {}
     roles = {schema.image: IMAGE, schema.label: LABEL}
-    exact = [each for each in fields if each.exact]
-    for each in exact:
-        places[each.name] = _exact_place(each)
+    places = {each.name: _exact_place(each) for each in fields if each.exact}
     tabled = []
     for each in fields:
         if each.exact:
             continue
-        is_kept = same and each.places and not (each.given or each.kind.is_raw)
-        own = each.places[0] if is_kept else ()
-        own = own if len(own) == 1 or each.name != schema.label else ()
+        own = _own_place(each, schema) if same else ()
         # A part of JSON that is kept as well is a copy, which gets a member of its own.
         if len(own) == 1 or (len(own) == len(("json", "key")) and own[:1] not in whole):
             places[each.name] = own
@@ -404,15 +399,36 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
     for each in sorted(tabled, key=lambda each: each.name in roles):
         role = roles.get(each.name, "")
         role = "" if each.given and each.name != role else role
-        choices = dict.fromkeys((_place(each, role), _place(each, ""), (_JSON, each.name)))
-        free = [place for place in choices if place not in places.values()]
-        if not free or (len(free[0]) > 1 and each.kind.is_bytes):
-            raise OptionError(
-                f"webdataset: two fields would be the member .{_place(each, '')[0]}, one of them "
-                f"{each.name!r}: give --rename {each.name}=NAME"
-            )
-        places[each.name] = free[0]
-    for each in exact:
+        places[each.name] = _free_place(each, role, places.values())
+    _require_exact_alone(fields, places)
+    return places
+
+
+def _own_place(each: Field, schema: Schema) -> Place:
+    """Return the place that a field has in its source, if it may keep that; empty otherwise."""
+    if not each.places or each.given or each.kind.is_raw:
+        return ()
+    own = each.places[0]
+    return own if len(own) == 1 or each.name != schema.label else ()
+
+
+def _free_place(each: Field, role: str, taken: Collection[Place]) -> Place:
+    """Return the first place that the table has for a field and that no other field has."""
+    choices = dict.fromkeys((_place(each, role), _place(each, ""), (_JSON, each.name)))
+    free = [place for place in choices if place not in taken]
+    if not free or (len(free[0]) > 1 and each.kind.is_bytes):
+        raise OptionError(
+            f"webdataset: two fields would be the member .{_place(each, '')[0]}, one of them "
+            f"{each.name!r}: give --rename {each.name}=NAME"
+        )
+    return free[0]
+
+
+def _require_exact_alone(fields: Iterable[Field], places: Mapping[str, Place]) -> None:
+    """Refuse a member that the user named and that another field may be as well."""
+    for each in fields:
+        if not each.exact:
+            continue
         member = WebDataset.place_of(each.name)
         others = (name for name in places if name != each.name)
         if other := [name for name in others if WebDataset.place_of(places[name][0]) == member]:
@@ -420,7 +436,6 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
                 f"--rename: the member .{each.name} may be that of the field {other[0]!r}: give "
                 "another name"
             )
-    return places
 
 
 def _unlike_names(fields: Iterable[Field], schema: Schema) -> Iterator[str]:

@@ -238,22 +238,19 @@ def relabel(
     moves = _moves(groups, classes, by_class, source)
     if not keep:
         _require_all_matched(moves, groups["path"], unit, source)
-    named = classes is not None or any(not _NUMBER.fullmatch(change.new) for change in changes)
-    found = {move.new or move.old for move in moves}
-    if named:  # classes count even if no row has them now
-        found.update(change.new for change in changes)
+    named = _gives_names(classes, changes)
+    found = _classes_after(moves, changes, named)
     if named and classes is None and any(map(_NUMBER.fullmatch, found)):
         raise SourceError(f"{source}: gives some classes names and leaves others their numbers")
     numbers, new_classes = _numbered(found, order, named, renumber, source)
     labels = _new_labels(labeled, groups, [numbers[move.new or move.old] for move in moves])
-    moved, named_old = {move.old for move in moves}, {change.old for change in changes}
     return Relabeled(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
         _summed(moves),
-        sorted(set(classes or ()) - moved - named_old),
-        [change for change in changes if change.old not in moved and not _matches(change, labeled)],
+        _classes_without_rows(classes, moves, changes),
+        _without_effect(changes, moves, labeled),
     )
 
 
@@ -295,6 +292,33 @@ def _require_all_matched(moves: Sequence[_Move], paths: pl.Series, unit: str, so
             f"{source}: does not match {total}, such as {path!r} of class {old!r}; add a line, or "
             "give --keep-unmatched"
         )
+
+
+def _gives_names(classes: tuple[str, ...] | None, changes: Sequence[Change]) -> bool:
+    """Return whether classes have names after the changes, and not only numbers."""
+    return classes is not None or any(not _NUMBER.fullmatch(change.new) for change in changes)
+
+
+def _classes_after(moves: Sequence[_Move], changes: Sequence[Change], named: bool) -> set[str]:
+    """Return the classes after the changes; a named class counts even if no row has it now."""
+    found = {move.new or move.old for move in moves}
+    return found | {change.new for change in changes} if named else found
+
+
+def _classes_without_rows(
+    classes: tuple[str, ...] | None, moves: Sequence[_Move], changes: Sequence[Change]
+) -> list[str]:
+    """Return the classes that no row had before, and that no change names."""
+    mentioned = {move.old for move in moves} | {change.old for change in changes}
+    return sorted(set(classes or ()) - mentioned)
+
+
+def _without_effect(
+    changes: Sequence[Change], moves: Sequence[_Move], labeled: pl.DataFrame
+) -> list[Change]:
+    """Return the changes of classes that no row has, and patterns that no path matches."""
+    moved = {move.old for move in moves}
+    return [each for each in changes if each.old not in moved and not _matches(each, labeled)]
 
 
 def _new_labels(labeled: pl.DataFrame, groups: pl.DataFrame, numbers: Sequence[str]) -> pl.Series:

@@ -16,7 +16,7 @@ from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
 from dsprep.storage.files import canonical
 from dsprep.storage.local import stage_for
-from dsprep.storage.store import scheme_of, store_of
+from dsprep.storage.store import Store, scheme_of, store_of
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
 
@@ -167,38 +167,48 @@ def parse_destination(
         raise OptionError("the destination is empty")
     if path == "-":
         raise OptionError("-: only dsprep convert - - writes to stdout; name a directory or a file")
-    is_tree = writes_tree(format_name)
     require_local(path)
     store, key = store_of(path)
     if store.has_rename:
-        is_file = not (is_tree or path.endswith("/") or os.path.isdir(opened(path)))
-        found = _format_of(path, format_name) if is_file else None
-        where = GivenPath(path)
-        if is_tree and where.name in ("", ".."):
-            where = GivenPath(os.path.abspath(opened(path)))  # companions of a folder have its name
-        is_single = is_tree or found is not None
-        destination = Destination(where.parent, where.name) if is_single else Destination(where)
-        if apart and not is_single:
-            destination = apart_from(path)
+        destination, found = _on_disk(path, format_name, apart)
     else:
-        found = None if key.endswith("/") or is_tree else _format_of(key, format_name)
-        above, slash, name = key.removesuffix("/").rpartition("/")
-        if is_tree:
-            place = store.url(above + slash)
-            stage = stage_for(f"{place}{_require_own_name(name, path)}")
-            destination = Destination(stage, name, place)
-        elif found is None and apart:
-            place = store.url(above + slash)
-            stage = stage_for(f"{place}{_require_own_name(name, path)}")
-            destination = Destination(stage, remote=place, apart=name)
-        elif found is None:
-            place = store.url(key if not key or key.endswith("/") else key + "/")
-            destination = Destination(stage_for(place), remote=place)
-        else:
-            destination = Destination(stage_for(store.url(key)), name, store.url(above + slash))
+        destination, found = _in_store(store, key, path, format_name, apart)
     if found is None and format_name is None:
         raise OptionError(f"{path}: its name has no format; give --to FORMAT")
     return destination, found or str(format_name)
+
+
+def _on_disk(path: str, format_name: str | None, apart: bool) -> tuple[Destination, str | None]:
+    """Return a destination on a disk, and the format that its name has."""
+    is_tree = writes_tree(format_name)
+    is_file = not (is_tree or path.endswith("/") or os.path.isdir(opened(path)))
+    found = _format_of(path, format_name) if is_file else None
+    where = GivenPath(path)
+    if is_tree and where.name in ("", ".."):
+        # companions of a folder are named after it
+        where = GivenPath(os.path.abspath(opened(path)))
+    if is_tree or found is not None:
+        return Destination(where.parent, where.name), found
+    return apart_from(path) if apart else Destination(where), None
+
+
+def _in_store(
+    store: Store, key: str, path: str, format_name: str | None, apart: bool
+) -> tuple[Destination, str | None]:
+    """Return a destination whose files are sent to a store, and the format that its key has."""
+    is_tree = writes_tree(format_name)
+    found = None if key.endswith("/") or is_tree else _format_of(key, format_name)
+    above, slash, name = key.removesuffix("/").rpartition("/")
+    place = store.url(above + slash)
+    if found is not None:
+        return Destination(stage_for(store.url(key)), name, place), found
+    if is_tree or apart:
+        stage = stage_for(f"{place}{_require_own_name(name, path)}")
+        if is_tree:
+            return Destination(stage, name, place), None
+        return Destination(stage, remote=place, apart=name), None
+    place = store.url(key if not key or key.endswith("/") else key + "/")
+    return Destination(stage_for(place), remote=place), None
 
 
 def apart_from(path: str) -> Destination:

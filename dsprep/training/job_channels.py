@@ -127,17 +127,17 @@ def job_channels(text: str, options: SagemakerOptions) -> Iterator[JobChannel]:
 def _located(name: str, data: DataFacts, options: SagemakerOptions) -> JobChannel:
     """Return a channel with what the job reads of its data: a prefix, or a list of objects."""
     directory, last = os.path.split(absolute(data.place).rstrip("/"))
-    is_some = last == MANIFEST or (WILD.search(last) is not None and not is_dir(data.place))
+    is_some = _names_some(data.place, last)
     mode = _readable_mode(name, data, options)
     uri = url_of(data.place, options.prefix, os.path.basename(directory) if is_some else "")
     if data.format == _LINES:
         return _of_lines(name, uri, data, options)
     files = [file for file, _ in data.files]
+    if files == [last] and not data.beside:
+        return JobChannel(name, uri, mode or "FastFile", data)
     is_below = is_some or last in files
     prefix = (os.path.dirname(uri) if is_below else uri.rstrip("/")) + "/"
     channel = JobChannel(name, prefix, mode or "FastFile", data)
-    if files == [last] and not data.beside:
-        return replace(channel, uri=uri)
     is_part = bool(data.side) or is_below and last != MANIFEST
     if not _leaves_out(data, options, mode, is_part):
         return channel
@@ -145,6 +145,11 @@ def _located(name: str, data: DataFacts, options: SagemakerOptions) -> JobChanne
         return replace(channel, uri=prefix + common)
     listed = [{"prefix": prefix}, *files]
     return replace(channel, uri=_url_of_list(name, prefix), kind="ManifestFile", listed=listed)
+
+
+def _names_some(place: str, last: str) -> bool:
+    """Return whether a place names files in a directory: by a manifest there, or a pattern."""
+    return last == MANIFEST or (WILD.search(last) is not None and not is_dir(place))
 
 
 def _readable_mode(name: str, data: DataFacts, options: SagemakerOptions) -> str:

@@ -148,10 +148,7 @@ def inspect(task: Task, report: Report) -> Inspected:
 
 def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: Report) -> None:
     """Check samples, and the index that has their offsets."""
-    layout, reading, pixels = task.layout, task.reading, task.understood.pixels
-    path, is_enforced = Path(task.path), task.understood.enforced
-    wrong_class, wrong_images = _class_check(reading), _image_check(task, reading)
-    wrong_annotations = _annotation_check(task, reading, found)
+    layout, path, wrong = task.layout, Path(task.path), _checks(task, found)
     digest_of = None if task.columns is None else digester(task.columns, layout)
     ids, offsets = list[int](), list[int]()
     share, shares = task.share
@@ -167,39 +164,65 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
             offsets.append(offset)
             if shares > 1 and (found.samples - 1) % shares:
                 continue
-        sample, misfit = None, None
-        if reading is not None:
-            try:
-                sample = reading(pixels(raw, False) if pixels else raw)
-            except BadSample as error:
-                misfit = str(error)
-                if not found.misfits:
-                    found.misfit = offset, f"the sample {raw.key!r} {misfit}"
-                found.misfits += 1
-                if is_enforced:
-                    found.add(Problem(path.name, misfit, raw.key, offset))
+        sample, misfit = _typed(task, raw, offset, found)
         if sample is not None:
             found.shapes[tuple(sample.fields)] += 1
-            if sample.class_name and (wrong := wrong_class(sample)):
-                found.add(Problem(path.name, wrong, raw.key, offset))
-            if task.decode:
-                for wrong in wrong_images(sample):
-                    found.add(Problem(path.name, wrong, raw.key, offset))
-            if wrong_annotations is not None:
-                for wrong in wrong_annotations(sample, offset):
-                    found.add(Problem(path.name, wrong, raw.key, offset))
+            for each in wrong(sample, offset):
+                found.add(Problem(path.name, each, raw.key, offset))
         if digest_of is not None:
             digest = None if sample is None else digest_of(sample)
             name = name_of(raw, layout)
             found.digested.append((name, digest, misfit, raw.key, path.name, offset))
     index = path.with_suffix(".idx")
     if not share and ".idx" in layout.sidecar_suffixes and index.exists():
-        try:
-            difference = mxnet_difference(read_whole(index), ids, offsets)
-        except OSError as error:
-            found.others.append(problem_of(error, index))
-        else:
-            found.others += [Problem(index.name, difference)] if difference else []
+        _compare_index(index, ids, offsets, found)
+
+
+def _typed(
+    task: Task, raw: Sample, offset: int, found: Inspected
+) -> tuple[Sample | None, str | None]:
+    """Return a sample of the schema; or None, and why the raw one does not fit."""
+    reading, pixels = task.reading, task.understood.pixels
+    if reading is None:
+        return None, None
+    try:
+        return reading(pixels(raw, False) if pixels else raw), None
+    except BadSample as error:
+        misfit = str(error)
+    if not found.misfits:
+        found.misfit = offset, f"the sample {raw.key!r} {misfit}"
+    found.misfits += 1
+    if task.understood.enforced:
+        found.add(Problem(Path(task.path).name, misfit, raw.key, offset))
+    return None, misfit
+
+
+def _checks(task: Task, found: Inspected) -> Check:
+    """Return what finds all that is wrong with a sample, given its offset."""
+    wrong_class, wrong_images = _class_check(task.reading), _image_check(task, task.reading)
+    wrong_annotations = _annotation_check(task, task.reading, found)
+
+    def wrong(sample: Sample, offset: int) -> Iterator[str]:
+        if sample.class_name and (said := wrong_class(sample)):
+            yield said
+        if task.decode:
+            yield from wrong_images(sample)
+        if wrong_annotations is not None:
+            yield from wrong_annotations(sample, offset)
+
+    return wrong
+
+
+def _compare_index(
+    index: Path, ids: Sequence[int], offsets: Sequence[int], found: Inspected
+) -> None:
+    """Find where the index of a shard differs from its samples."""
+    try:
+        difference = mxnet_difference(read_whole(index), ids, offsets)
+    except OSError as error:
+        found.others.append(problem_of(error, index))
+    else:
+        found.others += [Problem(index.name, difference)] if difference else []
 
 
 def _annotation_check(task: Task, reading: Reading | None, found: Inspected) -> Check | None:

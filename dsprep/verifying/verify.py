@@ -84,24 +84,41 @@ def verify(options: VerifyOptions) -> VerifyReport:
     found = find_sources(dest)
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
-    for shards in found if loader is not None else ():
+    if loader is not None:
+        _require_loadable(found, loader, dest)
+    if choice != Choice():
+        _require_unknown_fields(found, dest)
+    _remove_leftovers(found)
+    with open_executor(options.workers, options.engine, options.ray_address) as pool:
+        reports = [_verify(shards, options, against, pool, progress) for shards in found]
+    stray = [Problem(*each) for each in strays(dest, found)]
+    return joined(str(options.dest), reports, stray, began)
+
+
+def _require_loadable(found: Sequence[Shards], loader: str, dest: str) -> None:
+    """Refuse a framework that does not read the format of the shards."""
+    for shards in found:
         if shards.hold_tree:
             raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
-        require_loader(loader or "", shards.made.layout.name)
-    if choice != Choice() and any(shards.manifest and shards.manifest.schema for shards in found):
+        require_loader(loader, shards.made.layout.name)
+
+
+def _require_unknown_fields(found: Sequence[Shards], dest: str) -> None:
+    """Refuse a choice of fields for shards whose manifest has the schema."""
+    if any(shards.manifest and shards.manifest.schema for shards in found):
         raise OptionError(
             f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
             "--label-type, --schema, --look, --no-image and --raw-image, or give --against "
             "SOURCE, whose fields they then describe"
         )
+
+
+def _remove_leftovers(found: Sequence[Shards]) -> None:
+    """Remove what finished runs have left behind."""
     for shards in found:
         if shards.manifest is not None:
             with suppress(DestinationError):  # a run is alive, or the directory is read-only
                 remove_leftovers(shards.destination, shards.manifest)
-    with open_executor(options.workers, options.engine, options.ray_address) as pool:
-        reports = [_verify(shards, options, against, pool, progress) for shards in found]
-    stray = [Problem(*each) for each in strays(dest, found)]
-    return joined(str(options.dest), reports, stray, began)
 
 
 def _verify(

@@ -17,7 +17,7 @@ import os
 import re
 import struct
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from operator import attrgetter
@@ -192,26 +192,38 @@ def _find(path: str) -> list[_Images] | None:
     images = _images_in([file for file in files if file.directory == directory], name)
     if images or is_batch:
         return images or None
-    names = inner.split("/") if inner else []
+    return _find_part(path, place, inner.split("/") if inner else [], files)
+
+
+def _find_part(
+    path: str, place: str, names: Sequence[str], files: Sequence[BatchFile]
+) -> list[_Images] | None:
+    """Find the data set, or the part of one, that the last names of a path may mean."""
     for cut in range(len(names), max(len(names) - 3, -1), -1):
         if together := _together(files, "/".join(names[:cut])):
-            *sets, part = names[cut:] or [""]
-            if part not in PARTS:
-                sets, part = names[cut:], ""
-            images = next(iter(together.values()))
-            known = sorted({each.set for each in images})
-            several = list(together) if len(together) > 1 or sets else known
-            if len(several) > 1:
-                raise SourceError(
-                    f"{place}: has several data sets; name one of them, such as "
-                    f"{place}/{several[-1]}"
-                )
-            images = [each for each in images if [each.set] == (sets or known)]
-            images = [each for each in images if part in ("", each.part)]
-            if not images:
-                raise SourceError(f"{path}: there is no such part of {place}")
-            return images
+            return _part_of(path, place, names[cut:], together)
     return None
+
+
+def _part_of(
+    path: str, place: str, names: Sequence[str], together: Mapping[str, list[_Images]]
+) -> list[_Images]:
+    """Return the images of the one data set, or of the part, that the end of a path names."""
+    *sets, part = names or [""]
+    if part not in PARTS:
+        sets, part = list(names), ""
+    images = next(iter(together.values()))
+    known = sorted({each.set for each in images})
+    several = list(together) if len(together) > 1 or sets else known
+    if len(several) > 1:
+        raise SourceError(
+            f"{place}: has several data sets; name one of them, such as {place}/{several[-1]}"
+        )
+    images = [each for each in images if [each.set] == (sets or known)]
+    images = [each for each in images if part in ("", each.part)]
+    if not images:
+        raise SourceError(f"{path}: there is no such part of {place}")
+    return images
 
 
 def _is_part(name: str) -> bool:
@@ -274,8 +286,21 @@ def _together(files: Sequence[BatchFile], directory: str) -> dict[str, list[_Ima
 def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Images]:
     """Find the files of images, or the one of a name, among those of one directory."""
     known = {file.name: file for file in files}
-    found = []
-    for file in files:
+    found = [*_idx_images(known, name)]
+    for version in _CIFAR:
+        batches = [file for file in files if version.batches.fullmatch(file.name)]
+        batches = [file for file in batches if name in (None, file.name)]
+        if not found and any(_is_batch(file, version, known, name) for file in batches):
+            names = tuple(known[each] for each in version.files if each in known)
+            for file in batches:
+                part = "test" if file.name.startswith("test") else "train"
+                found.append(_Images(file, part, names, version=version))
+    return sorted(found, key=_order)
+
+
+def _idx_images(known: Mapping[str, BatchFile], name: str | None) -> Iterator[_Images]:
+    """Yield the idx files of images, or the one of a name, each with its labels."""
+    for file in known.values():
         match, bare = _IDX.fullmatch(file.name), file.name.removesuffix(".gz")
         is_again = bare != file.name and bare in known
         if match is None or (is_again if name is None else file.name != name):
@@ -283,26 +308,19 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
         beside = "labels".join(bare.rsplit("images", 1)).replace("idx3", "idx1")
         labels = [known[each] for each in (beside, f"{beside}.gz") if each in known][:1]
         part = (match["part"] or "").replace("t10k", "test")
-        found.append(_Images(file, part, tuple(labels), match["set"] or match["single"] or ""))
-    for version in _CIFAR:
-        batches = [file for file in files if version.batches.fullmatch(file.name)]
-        batches = [file for file in batches if name in (None, file.name)]
-        if not found and any(
-            version.labels[-1].names in known
-            or "batch" in file.name
-            or (name and _looks_like(file, version))
-            for file in batches
-        ):
-            names = tuple(known[each] for each in version.files if each in known)
-            for file in batches:
-                part = "test" if file.name.startswith("test") else "train"
-                found.append(_Images(file, part, names, version=version))
+        yield _Images(file, part, tuple(labels), match["set"] or match["single"] or "")
 
-    def order(images: _Images) -> tuple[bool, int, str]:
-        number = re.search(r"_(\d+)(\.bin)?$", images.file.name)
-        return images.part == "test", int(number[1]) if number else 0, images.file.name
 
-    return sorted(found, key=order)
+def _is_batch(file: BatchFile, version: _Version, known: Collection[str], name: str | None) -> bool:
+    """Return whether a file is a batch of CIFAR: by its name, those beside it, or its content."""
+    is_clear = version.labels[-1].names in known or "batch" in file.name
+    return is_clear or (bool(name) and _looks_like(file, version))
+
+
+def _order(images: _Images) -> tuple[bool, int, str]:
+    """Return what files of images are sorted by: test images last, batches by their numbers."""
+    number = re.search(r"_(\d+)(\.bin)?$", images.file.name)
+    return images.part == "test", int(number[1]) if number else 0, images.file.name
 
 
 def _looks_like(file: BatchFile, version: _Version) -> bool:
@@ -436,12 +454,7 @@ def _catalog(
     read: Sequence[_Batch], root: str, named: _ClassNames, classes: Names, label: str | None
 ) -> Catalog:
     batches = tuple(batch for batch, _ in read)
-    labeled = ["cls" in table.columns for _, table in read]
-    if any(labeled) and not all(labeled):
-        bare = batches[labeled.index(False)].file
-        raise SourceError(f"{bare}: has no labels beside it, where others have")
-    if classes is not None and not any(labeled):
-        raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
+    _require_labels(read, root, classes)
     tables = [rows.with_columns(file=pl.lit(at, pl.Int64)) for at, (_, rows) in enumerate(read)]
     table = pl.concat(tables)
     if table.is_empty():
@@ -450,14 +463,7 @@ def _catalog(
     own_names = named.get("cls")
     names = [name for name in (_FINE, _COARSE) if name in table.columns]
     checked = named | ({} if own_names or classes is None else {"cls": classes})
-    for column, known in checked.items():
-        outside = table.filter(~pl.col(column).is_between(0, len(known) - 1))
-        for number, offset, found in outside.select("file", "offset", column).head(1).iter_rows():
-            batch = batches[number]
-            raise SourceError(
-                f"{batch.file}: image {offset // batch.size} has the label {found}, which is none "
-                f"of the {len(known)} classes"
-            )
+    _require_known(table, batches, checked)
     further, table = table.select(names).get_columns(), table.drop(names)
     reader = PixelReader(batches)
     catalog = Catalog(table, root, checked.get("cls"), reader)
@@ -470,6 +476,28 @@ def _catalog(
         field = Field(numbers.name, "class", False, named.get(numbers.name, ()), told=_TOLD)
         catalog = _with_further(catalog, reader, own, field, numbers)
     return catalog
+
+
+def _require_labels(read: Sequence[_Batch], root: str, classes: Names) -> None:
+    """Refuse batches only some of which have labels, and classes for batches without any."""
+    labeled = ["cls" in table.columns for _, table in read]
+    if any(labeled) and not all(labeled):
+        bare, _ = read[labeled.index(False)]
+        raise SourceError(f"{bare.file}: has no labels beside it, where others have")
+    if classes is not None and not any(labeled):
+        raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
+
+
+def _require_known(table: pl.DataFrame, batches: Sequence[Batch], named: _ClassNames) -> None:
+    """Refuse labels that are the number of no class; the names of classes are by column."""
+    for column, known in named.items():
+        outside = table.filter(~pl.col(column).is_between(0, len(known) - 1))
+        for number, offset, found in outside.select("file", "offset", column).head(1).iter_rows():
+            batch = batches[number]
+            raise SourceError(
+                f"{batch.file}: image {offset // batch.size} has the label {found}, which is none "
+                f"of the {len(known)} classes"
+            )
 
 
 def _with_further(

@@ -286,18 +286,8 @@ def read_shards(
             keyed = keyed and bool(shard.keys.strip("\x00") or not count)
             is_labeled = is_labeled and len(shard.lengths) == count
             rows.append(_rows(at, names[at], shard, is_labeled))
-    if classes is None and shards.unused_classes:
-        detail = (
-            f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
-            f"are; if they are those of SOURCE, give --classes {shards.unused_classes}"
-        )
-        findings.append(Finding("note", "", detail))
-    findings += [Finding("note", "", note) for note in shards.notes]
-    if not is_labeled:
-        rows = [part.drop("label", strict=False) for part in rows]
-    elif any(isinstance(part.schema["label"], pl.List) for part in rows):
-        rows = [part.with_columns(pl.concat_list("label")) for part in rows]
-    table = pl.concat(rows, how="vertical_relaxed")
+    findings += [Finding("note", "", note) for note in _notes(shards, classes)]
+    table = pl.concat(_with_equal_labels(rows, is_labeled), how="vertical_relaxed")
     del rows
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
@@ -305,17 +295,13 @@ def read_shards(
     listed = _listed_names(table, shards)
     if listed is not None:
         table = table.with_columns(path=listed)
-    # Samples keep their ids if all are different, and get numbers otherwise.
-    ids = table["id"].sort()
-    own = ids[0] >= 0 and not (ids.slice(1) == ids.head(-1)).any()
-    index = pl.col("id").cast(pl.Int64) if own else pl.int_range(pl.len())
-    table = table.select(index.alias("index"), pl.exclude("id"))
+    table = table.select(_ids(table["id"]).alias("index"), pl.exclude("id"))
     classes = shards.classes if classes is None else classes
     if is_labeled:
         is_told = shards.schema is None or not shards.layout.placeholders(shards.schema)
         table = _with_labels(table, classes) if is_told else table.drop("label")
     columns = table.get_columns()
-    del table, ids
+    del table
     table = compact(columns)
     is_named = listed is not None
     reader = ShardReader(shards.files, shards.layout, is_named, tuple(unpacked), tuple(states))
@@ -325,6 +311,35 @@ def read_shards(
     told = (schema, enforced, imageless)
     catalog = Catalog(table, shards.name, classes, reader, *told, keys_known=keyed)
     return with_sides_of_files(catalog, shards.sides), findings
+
+
+def _notes(shards: ShardSet, classes: tuple[str, ...] | None) -> Iterator[str]:
+    if classes is None and shards.unused_classes:
+        yield (
+            f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
+            f"are; if they are those of SOURCE, give --classes {shards.unused_classes}"
+        )
+    yield from shards.notes
+
+
+def _ids(given: pl.Series) -> pl.Expr:
+    """Return the ids of samples: their own if all are different, and numbers otherwise."""
+    import polars as pl
+
+    ids = given.sort()
+    are_different = ids[0] >= 0 and not (ids.slice(1) == ids.head(-1)).any()
+    return pl.col("id").cast(pl.Int64) if are_different else pl.int_range(pl.len())
+
+
+def _with_equal_labels(rows: Sequence[pl.DataFrame], is_labeled: bool) -> Sequence[pl.DataFrame]:
+    """Return the rows of shards with labels of one type: lists if those of any shard are."""
+    import polars as pl
+
+    if not is_labeled:
+        return [part.drop("label", strict=False) for part in rows]
+    if any(isinstance(part.schema["label"], pl.List) for part in rows):
+        return [part.with_columns(pl.concat_list("label")) for part in rows]
+    return rows
 
 
 def _with_labels(table: pl.DataFrame, classes: tuple[str, ...] | None) -> pl.DataFrame:

@@ -207,26 +207,11 @@ def read_header(name: str, file: Bytes, start: int, size: int, packed: Packed | 
     if length > _LONGEST_HEADER or begin > size:
         raise wrong
     try:
-        told = ast.literal_eval(file.at(start + 8 + width, length).decode("latin-1").strip())
-        kind, by_column, shape = told["descr"], bool(told["fortran_order"]), told["shape"]
-        if not all(type(each) is int and each >= 0 for each in shape):
-            raise ValueError
-        shape = tuple(shape)
+        kind, by_column, shape = _described(file.at(start + 8 + width, length))
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         raise wrong from None
-    match = re.fullmatch(r"([<>=|]?)([a-zA-Z])([0-9]{0,6})", kind if isinstance(kind, str) else "")
-    if match is None:
-        raise SourceError(f"{name}: has records of several values: save an array of each")
-    order, letter, number = match.groups()
-    items = int(number or 0)
-    code = _CODES.get(letter + number) or {"S": "s", "U": "U"}.get(letter, "")
-    if not code or (not items and code in "sU"):
-        what = _REFUSED.get(letter, f"items of the type {kind}, which dsprep does not read")
-        raise SourceError(f"{name}: has {what}")
-    array = Array(
-        *(name, ">" if order == ">" else "<", code, items * (4 if code == "U" else 1), shape),
-        *(by_column, start + begin, packed),
-    )
+    order, code, bytes_of_item = _type_of_items(name, kind)
+    array = Array(name, order, code, bytes_of_item, shape, by_column, start + begin, packed)
     if begin + array.bytes != size:
         shown = " x ".join(map(str, shape))
         raise SourceError(
@@ -236,6 +221,29 @@ def read_header(name: str, file: Bytes, start: int, size: int, packed: Packed | 
     if array.width * array.size > _LARGEST_ROW:
         raise SourceError(f"{name}: has rows of {array.width * array.size:,} bytes: too large")
     return array
+
+
+def _described(header: bytes) -> tuple[Any, bool, tuple[int, ...]]:
+    """Return what a header says: the type of items, whether they lie by column, and the shape."""
+    values = ast.literal_eval(header.decode("latin-1").strip())
+    kind, by_column, shape = values["descr"], bool(values["fortran_order"]), values["shape"]
+    if not all(type(each) is int and each >= 0 for each in shape):
+        raise ValueError
+    return kind, by_column, tuple(shape)
+
+
+def _type_of_items(name: str, kind: Any) -> tuple[str, str, int]:
+    """Return the order of bytes, the code and the size of items of a type of NumPy."""
+    match = re.fullmatch(r"([<>=|]?)([a-zA-Z])([0-9]{0,6})", kind if isinstance(kind, str) else "")
+    if match is None:
+        raise SourceError(f"{name}: has records of several values: save an array of each")
+    order, letter, number = match.groups()
+    items = int(number or 0)
+    code = _CODES.get(letter + number) or {"S": "s", "U": "U"}.get(letter, "")
+    if not code or (not items and code in "sU"):
+        what = _REFUSED.get(letter, f"items of the type {kind}, which dsprep does not read")
+        raise SourceError(f"{name}: has {what}")
+    return ">" if order == ">" else "<", code, items * (4 if code == "U" else 1)
 
 
 # Reading
