@@ -278,6 +278,27 @@ def test_content_decides(tmp_path: Path, names: tuple[str, str]) -> None:
     assert read(write(tmp_path / "other", {"a.jpg": None, "a.xml": LABELME}))[0].annotated is None
 
 
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        (("Main/Train", "Main/Validation"), ["train", "val"]),  # as CVAT calls its subsets
+        (("Main/trainval", "Main/test"), ["trainval", "test"]),
+        (("train", "val"), ["train", "val"]),
+        (("Segmentation/train", "Segmentation/val"), []),
+        (("Main/trainval", "Main/cat_train"), []),
+    ],
+)
+def test_lists_that_tell_sides(tmp_path: Path, lists: tuple[str, str], expected: Any) -> None:
+    files: dict[str, Any] = {f"JPEGImages/{at}.jpg": None for at in range(2)}
+    files |= {f"Annotations/{at}.xml": voc(CAT) for at in range(2)}
+    files |= {f"ImageSets/{name}.txt": f"# a comment\n{at}\n" for at, name in enumerate(lists)}
+    catalog, findings = read(write(tmp_path, files))
+    assert len(catalog) == 2
+    assert [*sides(catalog).values()] == expected if expected else not catalog.sides
+    assert len(kinds(findings)) == (0 if expected else 2)
+    assert not read(tmp_path, leave_out=["ImageSets"])[0].sides
+
+
 def test_sides_of_directories_with_xml_files(tmp_path: Path) -> None:
     """As Roboflow exports it."""
     names = ("train/a", "train/b", "valid/c")

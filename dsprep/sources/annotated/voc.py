@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from dsprep.annotations.voc import VocImage, counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
+from dsprep.places.names import is_left_out, is_side_alone, usual_side
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.texts import Texts, look_at
 from dsprep.sources.annotated.voc_masks import masks_of
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
-_LISTS = tuple(f"ImageSets/Main/{side}.txt" for side in ("train", "val", "test"))
+_LIST = re.compile(r"(?:^|/)ImageSets/(?:Main/)?([^/]+)\.txt$")
 _BESIDE = ("JPEGImages", "images")  # directories of images, beside that of XML files
 _FROM_0, _UNREAD = "from 0", "unread "
 
@@ -80,9 +82,10 @@ def scan_voc(
     called = [_name(path, known) for path, _ in places]
     is_whole = below == source.root
     others = [found.path for found in files.findings if found.kind == "not-an-image"]
-    lists = [path for path in others if path.endswith(_LISTS)]
+    others = [path for path in others if not is_left_out(path, source.leave_out)]
+    lists = _lists_of_sides(others)
     texts = {path: files.text(source.root, posixpath.join(source.root, path)) for path in lists}
-    sides = _sides(texts, called, known, notes) if is_whole else []
+    sides = _sides(lists, texts, called, known, notes) if is_whole else []
     masks, beside = None, list[str]()
     if is_whole:
         beside = _other_lists(others, lists, notes)
@@ -106,12 +109,37 @@ def scan_voc(
     )
 
 
+def _lists_of_sides(paths: Sequence[str]) -> dict[str, str]:
+    """Return the lists of ``ImageSets/Main`` that tell sides, with the side that each tells.
+
+    These are also `Validation.txt` of CVAT's, and `trainval.txt` beside a list for tests alone.
+    """
+    found: dict[str, str] = {}
+    both: list[str] = []
+    for path in paths:
+        named = _LIST.search(path)
+        if named and is_side_alone(named[1]):
+            found[path] = usual_side(named[1])
+        elif named and named[1] == "trainval":
+            both.append(path)
+    for path in both:
+        beside = {side for each, side in found.items() if _top_of(each) == _top_of(path)}
+        if beside == {"test"}:
+            found[path] = "trainval"
+    return found
+
+
+def _top_of(path: str) -> str:
+    """Return the directory that ``ImageSets`` lies in, with a slash."""
+    return path.rpartition("ImageSets")[0]
+
+
 def _other_lists(others: Sequence[str], lists: Collection[str], notes: list[Finding]) -> list[str]:
     """Return the lists of ``ImageSets`` that are not read, and say so."""
     found = [path for path in others if "/ImageSets/" in f"/{path}" and path not in lists]
     if found:
         said = f"{format_count(len(found), 'file')} of ImageSets not read, such as {found[0]}"
-        notes.append(Finding("note", "", f"{said}: {', '.join(_LISTS)} tell the sides"))
+        notes.append(Finding("note", "", f"{said}: they tell no sides"))
     notes += [Finding("not-read", path) for path in found]
     return found
 
@@ -128,7 +156,8 @@ def _name(path: str, known: Collection[str]) -> str:
 
 
 def _sides(
-    lists: Mapping[str, str | None],
+    lists: Mapping[str, str],
+    texts: Mapping[str, str | None],
     called: Sequence[str],
     known: Collection[str],
     notes: list[Finding],
@@ -139,9 +168,9 @@ def _sides(
     lost: dict[str, str] = {}  # images that lists name and that are not there, with their list
     bare: dict[str, str] = {}  # images without an XML file, with a list that names each
     annotated = frozenset(called)
-    for path in sorted(lists, key=lambda path: (path.rpartition("ImageSets")[0], path)):
-        top, side = path.rpartition("ImageSets")[0], posixpath.basename(path)[: -len(".txt")]
-        for line in filter(None, map(str.strip, (lists[path] or "").split("\n"))):
+    for path in sorted(lists, key=lambda path: (_top_of(path), path)):
+        top, side = _top_of(path), lists[path]
+        for line in filter(None, map(str.strip, (texts[path] or "").split("\n"))):
             if line.startswith("#"):  # a comment of datumaro's
                 continue
             tried = [f"{top}{beside}/{line}" for beside in _BESIDE]
