@@ -152,7 +152,8 @@ def _sides_in(values: Mapping[str, Value]) -> dict[str, list[str]]:
 def parse_obj_data(text: str) -> DataYaml:
     """Read Darknet's ``obj.data``: lines such as ``train = data/train.txt``."""
     pairs = (line.partition("=") for line in text.splitlines())
-    values = {name.strip(): value.strip() for name, _, value in pairs if value.strip()}
+    values = {name.strip().lower(): value.strip() for name, _, value in pairs if value.strip()}
+    values.setdefault("valid", values.get("validation", ""))  # a subset of CVAT's
     return DataYaml("", _sides_in(values), None, None)
 
 

@@ -303,7 +303,18 @@ def test_the_export_of_cvat(tmp_path: Path) -> None:
         assert list(sides(catalog).values()) == ["train", "val"]
         assert not kinds(findings)
     (root / "obj.data").unlink()
-    assert list(sides(read(root)[0]).values()) == ["obj_train_data", "obj_valid_data"]
+    assert list(sides(read(root)[0]).values()) == ["train", "val"]
+
+
+def test_lists_without_a_configuration_tell_sides(tmp_path: Path) -> None:
+    files: dict[str, str | bytes | None] = {f"images/{at}.jpg": None for at in range(3)}
+    files |= {f"labels/{at}.txt": ROW for at in range(3)}
+    lists = {"train.txt": "./images/0.jpg\nimages/2.jpg\n", "val.txt": "images/1.jpg\n"}
+    catalog, findings = read(write(tmp_path / "set", files | lists))
+    assert [*sides(catalog).values()] == ["train", "val", "train"]
+    assert not kinds(findings)
+    for others in ({"train.txt": lists["train.txt"]}, {**lists, "test.txt": "a test\n"}):
+        assert read(write(tmp_path / str(len(others)), files | others))[0].sides == ()
 
 
 def test_directories_of_other_names(tmp_path: Path) -> None:

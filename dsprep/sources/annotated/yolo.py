@@ -23,7 +23,7 @@ from dsprep.annotations.yolo import (
 )
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.places.names import SPLITS, is_left_out
+from dsprep.places.names import SPLITS, is_left_out, is_side_alone, usual_side
 from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.texts import Looked, Texts, look_at
 from dsprep.sources.heads import is_harmless
@@ -308,7 +308,7 @@ def _sides(
     """
     config, told, sides, lists = found.config, found.told, dict[str, str](), set[str]()
     if config is None or not told.sides:
-        return sides, lists
+        return _sides_of_lists(found, files)
     for side, entries in told.sides.items():
         for entry in entries:
             own = _entry(found.root, found.images, files, config, told.path, entry, lists)
@@ -326,6 +326,27 @@ def _sides(
         raise SourceError(
             f"{config}: not one of the images that it names is below {found.root}: {tried}"
         )
+    return sides, lists
+
+
+def _sides_of_lists(found: _Set, files: Files) -> tuple[dict[str, str], Collection[str]]:
+    """Return the side of each image that lists such as ``train.txt`` and ``val.txt`` name.
+
+    Both are empty if these are no lists of images, or if there is only one.
+    """
+    sides: dict[str, str] = {}
+    near = (text for text in found.texts if text.count("/") <= 1)
+    lists = {text: usual_side(_stem(text)) for text in near if is_side_alone(_stem(text))}
+    if found.below != found.root or len(set(lists.values())) < 2:
+        return {}, ()
+    top = full_path(found.root)
+    for text in sorted(lists):
+        full = posixpath.join(top, text)
+        own = _list(files.text(found.root, full) or "", posixpath.dirname(full), top, found.images)
+        if not own:
+            return {}, ()
+        for path in own:
+            sides.setdefault(path, lists[text])
     return sides, lists
 
 
