@@ -306,7 +306,10 @@ def test_parts_in_different_directories_are_refused(
     message = str(caught.value)
     assert f"{others[0].format(1)} lies in another directory than {images.format(1)}" in message
     assert options in message
-    pairs = [each.partition("=") for each in shlex.split(message.partition("name the parts: ")[2])]
+    pairs = [
+        each.partition("=")
+        for each in shlex.split(message.partition("name the parts instead: ")[2])
+    ]
     catalog, _ = read(tmp_path, {name: pattern for name, _, pattern in pairs if pattern})
     assert len(catalog) == 2
 

@@ -199,7 +199,7 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
     image, path = pairs[0]
     raise OptionError(
         f"{root}: --parts takes files that lie side by side, and {path} lies in another directory "
-        f"than {image}; name the parts: {' '.join(list(options)[:_SHOWN])}"
+        f"than {image}; name the parts instead: {' '.join(list(options)[:_SHOWN])}"
     )
 
 
