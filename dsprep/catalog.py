@@ -70,6 +70,14 @@ class Annotated(NamedTuple):
         return number, None if own < 0 else self.places[own] if self.places else own
 
 
+class Inferred(NamedTuple):
+    """What dsprep found out about the inside of a source, as a layout says it."""
+
+    option: str  # the option that says so, as classes of options call it
+    value: Any  # the value that says so; None if no option does
+    why: str
+
+
 UNSETTLED = Settled(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
 _BUCKETS = 16  # of random numbers; each bucket is sorted by itself
@@ -96,6 +104,7 @@ class Catalog:
     lists: tuple[str, ...] = ()
     annotated: Annotated | None = None  # what there is to know of annotations; None without any
     described: str = ""  # the digest of the files that describe samples; empty without any
+    inferred: tuple[Inferred, ...] = ()  # what no option said of the inside of the source
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""

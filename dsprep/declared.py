@@ -174,11 +174,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                 )
             for name, given in values.items():
                 values[name] = value = accept(f"{name_of_call}: {name}", hints[name], given)
-                choices = declared[name].choices
-                if choices and value is not None and value not in choices:
-                    raise OptionError(
-                        f"{option_name(name)} {value}: choose one of {', '.join(choices)}"
-                    )
+                require_choice(declared[name], option_name(name), value)
             return values
 
         def options_of(values: dict[str, Any]) -> T:
@@ -213,6 +209,12 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         return call
 
     return decorate
+
+
+def require_choice(declared: Option, name: str, value: Any) -> None:
+    """Refuse a value that is none of the choices of an option, which messages call by a name."""
+    if declared.choices and value is not None and value not in declared.choices:
+        raise OptionError(f"{name} {value}: choose one of {', '.join(declared.choices)}")
 
 
 def unchecked(function: Callable[P, R]) -> Callable[P, R]:

@@ -149,7 +149,7 @@ _GROUPS = {
     "--extensions --class-order --parts --pair --annotations --annotation-format --unlisted "
     "--voc-origin --box --box-columns --no-object --class-names --sides-from --masks "
     "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers "
-    "--pixel-columns --leave-out",
+    "--pixel-columns --leave-out --layout",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",
     "COPIES": "--per-image --per-class --balance --keep-originals --fill --mask-fill --preview "
     "--any-side",

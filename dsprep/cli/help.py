@@ -106,8 +106,12 @@ class GroupedCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, unless an option that was given cannot take effect."""
-        require_effect(command_name(ctx), given_on_the_command_line(ctx))
+        require_effect(command_name(ctx), self.given(ctx))
         return super().invoke(ctx)
+
+    def given(self, ctx: click.Context) -> Mapping[str, Any]:
+        """Return the options that were given, by their names."""
+        return given_on_the_command_line(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""

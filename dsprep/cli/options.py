@@ -224,6 +224,15 @@ class _SourceCommand(GroupedCommand):
         self._add_options()
         super().format_options(ctx, formatter)
 
+    def given(self, ctx: click.Context) -> Mapping[str, Any]:
+        """Return the options that were given, those of a layout as well."""
+        given = super().given(ctx)
+        if (path := ctx.params.get("layout")) is None:
+            return given
+        from dsprep.sources.layout import read_layout  # few runs need it
+
+        return {**read_layout(path).beside(given).given, **given}
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with the options of kinds together."""
         given = given_on_the_command_line(ctx)

@@ -56,6 +56,7 @@ def joined(sets: Sequence[DataSet]) -> Manifest:
         schema=schema,
         enforced=all(each.enforced for each in every),
         objects=_sum_of_objects(every),
+        layout={},  # that of one source is not that of another
     )
 
 
@@ -92,6 +93,7 @@ def joined_folders(sets: Sequence[DataSet]) -> Manifest:
         schema=schema.with_names(classes) if schema and schema.label_field and classes else schema,
         enforced=all(each.enforced for each in every),
         objects=_sum_of_objects(every),
+        layout={},  # that of one source is not that of another
     )
 
 

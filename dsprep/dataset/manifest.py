@@ -129,6 +129,9 @@ class Manifest:
     enforced: bool = False
     # how many objects there are, and how many samples have any; None if they were not counted
     objects: tuple[int, int] | None = None
+    # the options that say what the inside of the source is, by table and key, as a layout has them;
+    # of a file outside of the source, its crc32c; empty if several sources were read
+    layout: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def directory(self) -> str | None:
@@ -202,6 +205,8 @@ class Manifest:
         }
         if self.objects is not None:
             values["objects"] = {"objects": self.objects[0], "samples": self.objects[1]}
+        if self.layout:
+            values["layout"] = self.layout
         return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -225,6 +230,7 @@ class Manifest:
             objects=None
             if objects is None
             else (_get_count(objects, "objects"), _get_count(objects, "samples")),
+            layout=_get(dict, values, "layout") if "layout" in values else {},
         )
         directories = {os.path.dirname(shard.name) for shard in manifest.shards}
         others = {os.path.dirname(name) for name in manifest.names()} - {"", *directories}

@@ -24,6 +24,7 @@ from dsprep.plan.select import read_columns
 from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.sources.advice import require_nothing_left
+from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
@@ -83,6 +84,7 @@ def dedup(options: DedupOptions) -> DedupReport:
     ``sources`` is what :func:`dsprep.pack` takes. The list says for each sample that has a copy
     whether to keep it; :func:`dsprep.pack` and others take it as ``filter_table``.
     """
+    options = with_layout(options)
     began, output = time.monotonic(), options.output
     distance = distance_of(options.near, options.near_distance)
     if options.near:

@@ -39,9 +39,11 @@ from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
 from dsprep.sources.advice import what_stops
+from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
+from dsprep.sources.understood import layout_of
 from dsprep.splits.samples import distance_of
 from dsprep.storage.files import require_disk
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
@@ -53,6 +55,7 @@ class LookedAt(NamedTuple):
     """A data set that was looked at."""
 
     place: str  # as it was given
+    source: Source
     catalog: Catalog  # its samples
     chosen: Catalog  # those that were looked at
     findings: Sequence[Finding]
@@ -66,6 +69,7 @@ def inspect(options: InspectOptions) -> InspectReport:
 
     ``sources`` is a data set that :func:`dsprep.pack` takes, or several, which are compared.
     """
+    options = with_layout(options)
     began = time.monotonic()
     hashes = options.decode and can_hash()
     distance = distance_of(hashes, None)
@@ -74,8 +78,11 @@ def inspect(options: InspectOptions) -> InspectReport:
     if len({*places}) < len(places):
         raise OptionError(f"{places[0]}: each data set is named once")
     writes_table = str(options.output).endswith(".parquet")
+    is_layout = str(options.output).endswith(".toml")
+    if is_layout and len(places) > 1:
+        raise OptionError(f"--output {options.output}: a layout is of one data set: name one DATA")
     if options.output is not None:
-        _check_output(options.output, writes_table)
+        _check_output(options.output, writes_table, is_layout)
     if options.part is not None and not writes_table:
         raise OptionError(f"--part {options.part}: needs -o FILE.parquet for what was measured")
     if (options.part is not None or options.measured) and len(places) > 1:
@@ -85,28 +92,33 @@ def inspect(options: InspectOptions) -> InspectReport:
         report = _report_of(sets, options, distance)
         if writes_table:
             _write_table(report.table, GivenPath(str(options.output)))
+        elif options.output is not None and is_layout:
+            _write_layout(sets[0], options)
         elif options.output is not None:
             write_page(report, [(each.chosen, each.pipeline) for each in sets], options, pool)
     return replace(report, seconds=time.monotonic() - began)
 
 
-def _check_output(output: AnyPath, is_table: bool) -> None:
-    """Refuse to begin if the page or the table could not be written, or would replace others."""
+def _check_output(output: AnyPath, is_table: bool, is_layout: bool) -> None:
+    """Refuse to begin if the output could not be written, or would replace others."""
     require_disk(str(output))
     final = GivenPath(output)
     if final.is_dir():
         raise DestinationError(f"{final}: is a directory; give a file in it, {final}/report.html")
     if not final.parent.is_dir():
         raise DestinationError(f"{final.parent}: no such directory; make it, or give another file")
-    if os.path.lexists(final):
+    if os.path.lexists(final) and not is_layout:  # which is compared when it is made
         with destination_errors(final):
             data = read_whole(final, LARGEST_TABLE)
         if not (is_measured(data) if is_table else is_page(data)):
             raise DestinationError(
                 f"{final}: is not of dsprep inspect, and is not replaced; give another file"
             )
-    if not is_table and final.suffix not in (".html", ".htm"):
-        raise OptionError(f"--output {final}: give FILE.html for a page, FILE.parquet for a table")
+    if not (is_table or is_layout) and final.suffix not in (".html", ".htm"):
+        raise OptionError(
+            f"--output {final}: give FILE.html for a page, FILE.parquet for a table, FILE.toml for "
+            "a layout"
+        )
 
 
 def _look_at(
@@ -134,12 +146,12 @@ def _look_at(
     chosen, names = replace(catalog, table=catalog.table[rows]), catalog.names()[rows]
     if options.measured:
         table = read_measured([*map(str, options.measured)], chosen, names)
-        return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
+        return LookedAt(place, source, catalog, chosen, findings, pipeline, with_ratios(table))
     size = int(chosen.table["size"].sum())
     with progress.running(f"looking at {place}", len(chosen), size):
         look = Look(pipeline, decode=options.decode, hash=hashes)
         table = measure_catalog(chosen, names, look, pool, progress.advance)
-    return LookedAt(place, catalog, chosen, findings, pipeline, with_ratios(table))
+    return LookedAt(place, source, catalog, chosen, findings, pipeline, with_ratios(table))
 
 
 def _report_of(
@@ -182,6 +194,18 @@ def _report_of(
     )
 
 
+def _write_layout(found: LookedAt, options: InspectOptions) -> None:
+    """Write the layout of a data set; one that somebody may have edited is not replaced."""
+    data = layout_of(found.source, options, (found.catalog, [*found.findings])).encode()
+    final = GivenPath(str(options.output))
+    with destination_errors(final):
+        if os.path.lexists(final) and read_whole(final, LARGEST_TABLE) != data:
+            raise DestinationError(
+                f"{final}: is there already and differs, and is not replaced; give another file"
+            )
+    write_whole(final, data, final.parent)
+
+
 def _write_table(table: pl.DataFrame, final: Path) -> None:
     out = BytesIO()
     table.drop("data", "objects_of").write_parquet(out)  # columns of this process
@@ -207,7 +231,7 @@ def _fields(catalog: Catalog) -> Iterator[tuple[str, str, str, str]]:
 def _sides(
     sets: Sequence[LookedAt], tables: Sequence[pl.DataFrame], edges: Mapping[str, Sequence[float]]
 ) -> Iterator[SideFigures]:
-    for (place, catalog, *_), table in zip(sets, tables, strict=True):
+    for (place, _, catalog, *_), table in zip(sets, tables, strict=True):
         for side, part in catalog.by_side():
             name = side
             if len(sets) > 1:

@@ -53,8 +53,9 @@ class InspectOptions(EngineOptions, FieldOptions, ClassOptions, SourceOptions):
     )
     output: AnyPath | None = option(
         "Output",
-        "Write a page with charts and pictures, report.html; or what was measured of each "
-        "sample, as a table: looks.parquet.",
+        "Write a page with charts and pictures, report.html; what was measured of each sample, as "
+        "a table, looks.parquet; or what dsprep understood of DATA, as a layout for --layout: "
+        "birds.toml.",
         metavar="FILE",
     )
     workers: int | None = workers_field

@@ -72,7 +72,9 @@ class ListWritten(NamedTuple):
         return json_values({"path": self.path, "rows": self.rows})
 
 
-def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:
+def read_list(
+    path: str, classes: str | Sequence[str] | None = None, duplicates: str | None = None
+) -> ListFile:
     """Read a list, and the names of its classes."""
     if path != STREAM and (real := real_path(path)).with_name(f".{real.name}.journal").exists():
         with editing(path):
@@ -93,11 +95,13 @@ def read_input(path: str) -> tuple[bytes, str]:
     return (read_stdin(), "<stdin>") if path == STREAM else (read_data(path), path)
 
 
-def classes_of(path: str, classes: str | None = None) -> tuple[str, ...] | None:
-    """Return the class names of a list: from the given file, or from ``classes.txt`` beside it."""
+def classes_of(path: str, classes: str | Sequence[str] | None = None) -> tuple[str, ...] | None:
+    """Return the class names of a list: the given ones, or those of ``classes.txt`` beside it."""
     if classes is None and path != STREAM and is_file(beside := classes_path(path)):
         classes = beside
-    return None if classes is None else read_classes(classes)
+    if classes is None:
+        return None
+    return read_classes(classes) if isinstance(classes, str) else tuple(classes)
 
 
 def classes_path(path: str) -> str:
@@ -109,7 +113,12 @@ def classes_path(path: str) -> str:
 
 def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:
     """Read the names of classes, one a line, whose numbers are the line numbers from 0."""
-    names = [line.removesuffix("\r") for line in read_text(path, LARGEST).split("\n")]
+    return classes_in(read_text(path, LARGEST), path, gaps)
+
+
+def classes_in(text: str, path: str, gaps: bool = False) -> tuple[str, ...]:
+    """Return the names of classes in the text of a file."""
+    names = [line.removesuffix("\r") for line in text.split("\n")]
     while names and not names[-1].strip():
         names.pop()
     if not names:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import PLACE_COLUMNS, Catalog
+from dsprep.catalog import PLACE_COLUMNS, Catalog, Inferred
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
@@ -256,7 +256,9 @@ def with_sides_of_directories(catalog: Catalog) -> tuple[Catalog, list[Finding]]
     if not depth:
         return catalog, []
     _, sides, column = sides_of(paths, depth, catalog.root)
-    return catalog.with_sides(sides, column), [Finding("note", "", said_of_sides(sides))]
+    inferred = (*catalog.inferred, Inferred("sides_from", depth, said_of_sides(sides)))
+    catalog = replace(catalog.with_sides(sides, column), inferred=inferred)
+    return catalog, [Finding("note", "", said_of_sides(sides))]
 
 
 def said_of_sides(sides: Sequence[str]) -> str:
@@ -308,7 +310,8 @@ def read_beside(root: str, path: str, archive: Archive | None = None) -> bytes:
     if exists(path) or (archive is None and (is_dir(root) or not is_archive(root))):
         return read_data(path)
     archive = archive or open_archive(root)
-    wanted = posixpath.normpath(path)
+    below = path.removeprefix(f"{root.rstrip('/')}/").removeprefix(f"{archive.path}/")
+    wanted = posixpath.normpath(below)
     exact = {wanted, posixpath.join(archive.below, wanted)}
     members = [(posixpath.normpath(name), at) for at, name in enumerate(archive.names)]
     found = [at for name, at in members if name in exact]

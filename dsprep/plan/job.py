@@ -145,6 +145,8 @@ class Job:
     def words(self) -> list[str]:
         """Return the words after ``dsprep`` of this command; none if no command line says it."""
         given = {"--to": self.given.get("--format"), **self.given}
+        if not isinstance(given.get("--classes", ""), str):
+            given.pop("--classes")  # only a layout, which is given as well, has names
         if self.command not in _KINDS or isinstance(given.get("--schema"), Schema):
             return []
         sources: Any = given["--sources"]

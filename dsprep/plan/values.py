@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 
 import polars as pl
 
-from dsprep.catalog import Annotated, Catalog
+from dsprep.catalog import Annotated, Catalog, Inferred
 from dsprep.dataset.copies import Copies
 from dsprep.errors import OptionError
 from dsprep.findings import Finding, MisfitReject, Reject
@@ -58,6 +58,7 @@ CLASSES: Mapping[str, type] = {
     "copies": Copies,
     "catalog": Catalog,
     "annotated": Annotated,
+    "inferred": Inferred,
     "facts": Facts,
     # images
     "images": Images,

@@ -476,7 +476,7 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     if replaced is not None:
         _require_own(destination, replaced)
         names |= replaced.names()
-    elif source.classes and read_bytes(source.classes) == _classes(plan.catalog.classes):
+    elif source.classes_file and read_bytes(source.classes_file) == _classes(plan.catalog.classes):
         names.discard(destination.companion("classes.txt").name)
     for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
         if any(path.samefile(read) for read in source.files()):
@@ -541,6 +541,8 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     beside |= _companions(plan, classes, shards, rejects, base)
     files += publish_beside(target, beside)
     schema, options = job.schema, plan.options()
+    from dsprep.sources.understood import recorded  # not before polars is there
+
     has_objects = job.layout.schema is not None and job.layout.schema.objects is not None
     if schema is not None and schema.label_field is not None and classes:
         schema = schema.with_names(classes)
@@ -558,6 +560,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
         schema=schema,
         enforced=not job.raw,
         objects=(outcome.objects, outcome.with_objects) if has_objects else None,
+        layout=recorded(job.source, job.given, plan.catalog.inferred),
     )
     if base is not None:
         changed = {name: each for name, each in options.items() if base.options.get(name) != each}
@@ -573,6 +576,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
             schema=base.schema,
             enforced=base.enforced and not job.raw,
             objects=_sums(base.objects, manifest.objects),
+            layout={},  # that of one source is not that of another
         )
     publish_manifest(state, manifest)
     return manifest

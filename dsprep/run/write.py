@@ -66,6 +66,7 @@ from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
 from dsprep.run.write_report import WriteReport, report_of
 from dsprep.run.written import Written
+from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.shards.shardset import ShardSet, require_no_index
@@ -134,6 +135,7 @@ def shard(options: ShardOptions) -> WriteReport:
     S3: ``s3://bucket/shards/``. In the format that they have, encoded samples are copied as they
     are, without being parsed.
     """
+    options = with_layout(options)
     source = source_with(options, **options.values_of(ClassOptions))
     own = format_of_shards(source)
     try:
@@ -186,6 +188,7 @@ def source_with(options: WriteOptions | AppendOptions, **more: Any) -> Source:
 
 def new_job(command: str, options: WriteOptions, own_format: str | None = None) -> Job:
     """Return the job that the options of a command ask for, images aside."""
+    options = with_layout(options)
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
     given = options.given
@@ -509,6 +512,7 @@ def append(options: AppendOptions) -> WriteReport:
         class only by a dry run, and only the new ones.
     """
     began, progress = time.monotonic(), options.progress or Progress()
+    options = with_layout(options)
     require_disk(options.dest)
     destination = place_of(str(options.dest))
     source = source_with(options)

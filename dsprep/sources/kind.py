@@ -161,6 +161,7 @@ class SourceKind(ABC):
             imports nothing slow. `Source.options_of` has their values.
         surest: The surest claim that it makes on a source that is not named. Kinds that are less
             sure are not asked if a surer one has claimed the place.
+        same_by_name: Whether ``--from`` gives what is read without it.
         adds: Whether it adds something to images in any place, as annotations do. Such a kind is
             asked first, whatever ``--from`` says.
     """
@@ -170,6 +171,7 @@ class SourceKind(ABC):
     help: ClassVar[str] = ""
     noun: ClassVar[str] = ""
     options: ClassVar[type[Options]] = Options
+    same_by_name: ClassVar[bool] = True  # whether --from gives what is read without it
     surest: ClassVar[Sure] = Sure.MARKED
     adds: ClassVar[bool] = False
 

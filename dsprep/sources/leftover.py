@@ -94,7 +94,13 @@ def idle_patterns(findings: Sequence[Finding], patterns: Sequence[str]) -> list[
 def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
     """Return the findings without the files that options name: lists, tables, classes."""
     top = f"{full_path(source.root)}/"
-    named = (*source.lists, source.labels, source.classes, source.mask_colors, source.mask_classes)
+    named = (
+        *source.lists,
+        source.labels,
+        source.classes_file,
+        source.mask_colors,
+        source.mask_classes,
+    )
     given = {path for each in named if each for path in (each, full_path(each).removeprefix(top))}
     return [each for each in findings if each.kind not in _STATUSES or each.path not in given]
 

@@ -85,6 +85,11 @@ class AnySourceOptions(AnnotationOptions):
     """What is read, and where its labels come from, whatever kind of source it is."""
 
     kind: str | None = _source("What SOURCE is, if its names do not tell.")
+    layout: AnyPath | None = _rare_source(
+        "Take the options that describe the inside of SOURCE from FILE: labels, annotations, "
+        "sides, classes. dsprep inspect -o FILE.toml writes it; options of the command line win.",
+        metavar="FILE",
+    )
     list_file: AnyPath | None = _labels(
         "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
         "keys. With a pattern, 'val_*.lst', each list becomes one shard of its name.",
@@ -159,7 +164,7 @@ class SourceOptions(PixelColumnOptions, PartsOptions, VocOptions, AnySourceOptio
 class ClassOptions(Options):
     """How classes are numbered."""
 
-    classes: AnyPath | None = _labels(
+    classes: AnyPath | Sequence[str] | None = _labels(
         "Class names, one a line, in the order of their numbers. A class that is not in this file "
         "is an error, and a class without images keeps its number.",
         metavar="FILE",

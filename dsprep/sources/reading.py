@@ -29,7 +29,7 @@ from dsprep.storage.files import is_file
 from dsprep.storage.objects import asked_once
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog, Found
+    from dsprep.catalog import Catalog, Found, Inferred
 
 
 def read_source(
@@ -47,7 +47,8 @@ def read_source(
         with asked_once():
             catalog, findings, kind = _read(source, run_all)
     except UnknownClass as unknown:
-        raise SourceError(f"{unknown} in {source.classes}: {_class_advice(source)}") from None
+        own = source.classes_file or "--classes"
+        raise SourceError(f"{unknown} in {own}: {_class_advice(source)}") from None
     if source.sides_from is not None:  # whatever sides its kind has
         from dsprep.places.files import sides_of
 
@@ -95,14 +96,27 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
         catalog, notes = keep_classes(_widened(catalog), source)
         findings = [*findings, *notes]
     _require_own_options(source, chosen.kind, is_annotated=catalog.sizes is not None)
-    return catalog, findings, chosen.finding
+    inferred = [*_inferred_kind(source, chosen, catalog), *catalog.inferred]
+    return replace(catalog, inferred=tuple(inferred)), findings, chosen.finding
+
+
+def _inferred_kind(source: Source, chosen: ChosenKind, catalog: Catalog) -> Iterator[Inferred]:
+    """Yield what the source was taken for, for a layout."""
+    from dsprep.catalog import Inferred  # not before polars is there
+
+    if source.kind is not None or chosen.kind.adds:
+        return
+    names = chosen.kind.names
+    name = next(filter(catalog.reader.reads_format, names), names[0])
+    why = f"taken for {chosen.finding.detail}"
+    yield Inferred("kind", name if chosen.kind.same_by_name else None, why)
 
 
 def _class_advice(source: Source) -> str:
     """Say what to do about a class that the file of classes lacks."""
     if source.keep_classes is not None:
         return "leave out --classes, as it has to name the classes that are left out, too"
-    if is_file(str(source.classes).removesuffix("classes.txt") + MANIFEST):
+    if is_file(source.classes_file.removesuffix("classes.txt") + MANIFEST):
         return (
             "that file belongs to a data set, whose classes do not change: pack all samples again "
             "with a copy that has a line for each, or leave their images out"

@@ -18,6 +18,7 @@ from dsprep.options import given_options, require_effect
 from dsprep.places.names import expand, located
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
+from dsprep.sources.layout import with_layout
 from dsprep.sources.options import (
     AnnotationOptions,
     ClassOptions,
@@ -84,11 +85,24 @@ class Source(SourceOptions, ClassOptions):
         problem = "several sources must be shards, Parquet, or parts of CIFAR or MNIST"
         raise SourceError(f"{self.others[0]}: {problem}")
 
-    def class_names(self) -> tuple[str, ...] | None:
-        """Read the list of classes; None if there is none."""
-        from dsprep.lists.store import read_classes
+    @property
+    def classes_file(self) -> str:
+        """The file of class names; empty if there is none, or if the names themselves are given."""
+        return self.classes if isinstance(self.classes, str) else ""
 
-        return read_classes(self.classes) if self.classes else None
+    def class_names(self) -> tuple[str, ...] | None:
+        """Return the given names of classes, which may be in a file; None if there are none."""
+        from dsprep.lists.store import classes_in, read_classes
+        from dsprep.places.files import read_beside
+        from dsprep.text import decode_text
+
+        path = self.classes_file
+        if not path:
+            return tuple(self.classes) if self.classes else None
+        if path.startswith(f"{self.root.rstrip('/')}/") and not exists(path):
+            in_archive = read_beside(self.root, path)
+            return classes_in(decode_text(in_archive, path), path)
+        return read_classes(path)
 
     def known_classes(self) -> Known:
         """Return what is known of the classes before labels are read."""
@@ -101,7 +115,7 @@ class Source(SourceOptions, ClassOptions):
 
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
-        named = (*self.lists, self.labels, self.classes, self.root)
+        named = (*self.lists, self.labels, self.classes_file, self.root)
         return tuple(path for path in named if path and os.path.isfile(opened(path)))
 
     def __repr__(self) -> str:
@@ -186,6 +200,7 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
+    options = with_layout(options)
     values = {name: value for name, value in vars(options).items() if name in options_in(Source)}
     return Source(**values | {"choice": options.choice or choice_of(options)})
 

@@ -11,7 +11,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
 from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
-from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
+from dsprep.lists.store import STREAM, classes_path, read_list
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.match import find_spelled, more_than_names
@@ -147,7 +147,7 @@ def read_samples(
         return samples, values
     if samples.labeled:
         raise OptionError(f"{options.assign}: gives classes, but {samples.name} has labels already")
-    named = read_classes(source.classes) if source.classes else None
+    named = source.class_names()
     label, classes = class_labels(gives, values, named, options.assign)
     rows = samples.rows.with_columns(label)
     return replace(samples, rows=rows, classes=classes, labeled=True, in_folders=False), None

@@ -28,6 +28,7 @@ from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.run.write import new_job, write
 from dsprep.run.write_report import WriteReport
+from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
 from dsprep.sources.source import Source
 from dsprep.splits.hashes import require_numpy
@@ -140,6 +141,7 @@ def split(options: SplitOptions) -> SplitReport:
     then stay as they are.
     """
     began = time.monotonic()
+    options = with_layout(options)
     require_sense(options)
     source, out = source_of_split(options), GivenPath(options.out)
     if options.near:

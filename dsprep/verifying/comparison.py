@@ -13,11 +13,11 @@ import polars as pl
 
 from dsprep.catalog import Catalog, Found
 from dsprep.dataset.manifest import parse_rejects
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.formats import shard_stem
 from dsprep.images.transform import Geometry
 from dsprep.moving import Frame, further_images
-from dsprep.options import require_effect
+from dsprep.options import option_name, require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.copies import with_copies
 from dsprep.plan.select import select
@@ -26,6 +26,7 @@ from dsprep.sources.advice import notes_on_left
 from dsprep.sources.labels.classes import has_flags, renumbered
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source
+from dsprep.sources.understood import Record, described, read_recorded
 from dsprep.storage.files import read_bytes, short_names
 from dsprep.units import format_count, format_some, quoted_names
 from dsprep.verifying.inspection import (
@@ -66,6 +67,7 @@ class Comparison:
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
     extra: tuple[str, ...]  # fields that only the shards have; they are not compared
     every_copy: bool = False  # whether all augmented copies are made again
+    remarks: tuple[str, ...] = ()  # what to say of options if there are problems
 
     def digest_of(self, role: str) -> slice | None:
         """Return where the digest of the image or the label is; None if it is not compared."""
@@ -103,7 +105,7 @@ def prepare(
         raise SourceError(
             f"{shards.destination.place}: {understood.notes[-1]}; nothing can be compared"
         )
-    catalog, findings = _read_as_recorded(against, shards, understood, pool)
+    against, (catalog, findings), remarks = _read_as_described(against, shards, understood, pool)
     left_out = shards.manifest.options.get("leave_out") if shards.manifest else None
     notes = [*notes_on_left(findings, left_out)]
     settled = catalog.settled
@@ -120,6 +122,7 @@ def prepare(
         catalog, _ = with_copies(catalog, made.copies, kept)
     pipeline = _pipeline_of(shards, base, catalog, settled.schema)
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
+    comparison = replace(comparison, remarks=tuple(remarks))
     by_name = settled.schema.by_name
     lost = [name for name in lacking if made.known or by_name[name].type in ("mask", "objects")]
     what = f"lacks {len(lost):,} fields that the source has: {quoted_names(lost, 3)}"
@@ -127,6 +130,36 @@ def prepare(
         what = f"has no field {lost[0]!r}, and the source has"
     problems = [Problem(shards.destination.manifest.name, what)] if lost else []
     return comparison, understood, [*problems, *_other_classes(comparison)], notes
+
+
+def _read_as_described(
+    against: Source, shards: Shards, understood: Understood, pool: Executor
+) -> tuple[Source, Found, Sequence[str]]:
+    """Read the source with the options that the manifest records, if they fit it.
+
+    Returns the source, what was read, and what to say of the options if there are problems.
+    """
+    values = shards.manifest.layout if shards.manifest and not shards.manifest.added else {}
+    where = str(shards.destination.manifest)
+    why = ""
+    if values:
+        try:
+            record = read_recorded(values, where)
+            why = _outside(record, against)
+            if not why:
+                own = described(against, record.layout)
+                return own, _read_as_recorded(own, shards, understood, pool), []
+        except (OptionError, SourceError) as error:
+            why = f"{where}: the options in it do not fit {against.root} ({error}): give them again"
+    return against, _read_as_recorded(against, shards, understood, pool), [why] if why else []
+
+
+def _outside(record: Record, against: Source) -> str:
+    """Say which files outside of the source have to be named again; empty if none."""
+    missing = [option_name(name) for name in record.outside]
+    missing = [name for name in missing if name not in against.given]
+    options = " and ".join(f"{name} PATH" for name in missing)
+    return f"files outside of {against.root} were used: give {options} again" if missing else ""
 
 
 def _read_as_recorded(
@@ -317,7 +350,7 @@ def compare(
         ),
         *(Problem("", lost, path) for path in missing),
     ]
-    return problems, notes
+    return problems, [*notes, *(comparison.remarks if problems else ())]
 
 
 def _table(digested: Sequence[Digested], comparison: Comparison) -> pl.DataFrame:

@@ -30,7 +30,8 @@ class VerifyOptions(EngineOptions, _Checked):
     decode: bool = _check("Decode every image.", default=False)
     against: Source | AnyPath | None = _check(
         "Compare every sample with the source that it was made from: a directory, an archive, "
-        "shards. Repeat the source and field options of that run, such as --list or --label-field.",
+        "shards. The manifest knows the options of that run; name files again that lie outside of "
+        "SOURCE, such as --list FILE.",
         metavar="SOURCE",
     )
     filter_table: AnyPath | None = _check(

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import pytest
 
 from dsprep.errors import DsprepError, OptionError
+from dsprep.inspecting.options import InspectOptions
 from dsprep.sources.annotated.annotated import AnnotatedReader, list_images
 from dsprep.sources.annotated.recognized import named_scan, recognized_scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source
+from dsprep.sources.understood import layout_of
 from tests.servers.bucket import Bucket
 from tests.sources.boxes import boxes, write
 
@@ -107,6 +109,24 @@ class AnnotationTests:
             assert told.isdisjoint(scan.used)
         (*_, named) = self.sources(source.root)
         assert set(named_scan(named, files, map).used) <= set(place.others)
+
+    def test_its_layout_gives_the_same(self, tmp_path: Path) -> None:
+        root = write(tmp_path / "set", self.files)
+        for number, source in enumerate(self.sources(str(root))):
+            found = read_source(source)
+            options = InspectOptions(str(root), annotations=source.annotations)
+            path = tmp_path / f"{number}.toml"
+            path.write_text(layout_of(source, options, found), encoding="utf-8")
+            again, _ = read_source(make_source(str(root), layout=path))
+            assert again.digest() == found[0].digest(), path.read_text(encoding="utf-8")
+            assert (again.settled, again.sides) == (found[0].settled, found[0].sides)
+            archive = tmp_path / f"{number}.zip"
+            with zipfile.ZipFile(archive, "w") as packed:
+                for name in sorted(self.files):
+                    packed.write(root / name, f"set/{name}")
+            if not source.annotations or self.kind.takes_members:
+                archived, _ = read_source(make_source(str(archive), layout=path))
+                assert boxes(archived) == boxes(found[0])
 
     def test_a_worker_reads_it_without_polars_and_plan_files_name_it(self, tmp_path: Path) -> None:
         root = write(tmp_path, self.files)

@@ -9,7 +9,11 @@ import pytest
 
 import dsprep
 from dsprep import testing
-from dsprep.sources.reading import claims
+from dsprep.inspecting.options import InspectOptions
+from dsprep.sources.layout import is_path, read_layout
+from dsprep.sources.reading import claims, read_source
+from dsprep.sources.source import make_source
+from dsprep.sources.understood import layout_of
 from tests.servers.bucket import Bucket
 
 
@@ -37,6 +41,22 @@ class SourceTests(testing.SourceTests):
         assert report.samples == len(testing.samples(made.source()))
         against = made.source(no_image=True)
         assert not dsprep.verify(str(tmp_path / "out"), against=against, workers=1).problems
+
+    def test_its_layout_gives_the_same(self, tmp_path: Path) -> None:
+        made = self.made(tmp_path)
+        source = made.source()
+        catalog, findings = read_source(source)
+        options = InspectOptions(str(made.path), **made.options)
+        path = tmp_path / "its.toml"
+        path.write_text(layout_of(source, options, (catalog, findings)), encoding="utf-8")
+        known = read_layout(str(path)).values
+        outside = {name: each for name, each in made.options.items() if name not in known}
+        outside = {name: each for name, each in outside.items() if is_path(name, each)}
+        source = make_source(str(made.path), needs_names=True, layout=path, **outside)
+        again, _ = read_source(source)
+        assert again.digest() == catalog.digest(), path.read_text(encoding="utf-8")
+        facts = [(each.settled, each.classes, each.sides, each.lists) for each in (catalog, again)]
+        assert facts[0] == facts[1], path.read_text(encoding="utf-8")
 
     def test_s3_gives_what_a_directory_gives(
         self, localstack: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

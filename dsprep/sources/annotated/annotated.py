@@ -32,7 +32,7 @@ from dsprep.units import format_count, format_some, quoted, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Found
+    from dsprep.catalog import Found, Inferred
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
@@ -134,6 +134,7 @@ class Scan(NamedTuple):
     boxes_alone: bool = False  # whether no object has polygons or a mask
     has_image_ids: bool = False  # whether each image has a whole number for an id
     elsewhere: Sequence[str] = ()  # what annotations that are not read call their images
+    inferred: Sequence[Inferred] = ()  # what tells how to read them, if nobody said it
 
 
 def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
@@ -216,6 +217,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             in_shares=told.in_shares,
             boxes_alone=told.boxes_alone,
         ),
+        inferred=tuple(told.inferred),
     )
     if not sides and source.sides_from is None:
         catalog, notes = with_sides_of_directories(catalog)

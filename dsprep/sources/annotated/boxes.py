@@ -244,8 +244,6 @@ class _Classes(NamedTuple):
         """Number the classes of a column: by their ids, or by their sorted names."""
         import polars as pl
 
-        from dsprep.lists.store import read_classes
-
         empty = pl.Series([False] * cells.height, dtype=pl.Boolean)
         target = next((name for name in cells.columns if name.lower() == "target"), None)
         if target is not None:  # as RSNA has it: 0 for an image without objects
@@ -267,7 +265,7 @@ class _Classes(NamedTuple):
         nameless = ~empty & (texts == "")
         texts = pl.select(pl.when(~empty & ~nameless).then(texts)).to_series()
         told = _names(str(source.class_names_file)) if source.class_names_file else {}
-        given = read_classes(source.classes) if source.classes else None
+        given = source.class_names()
         used = texts.drop_nulls().unique().to_list()
         ids: tuple[int, ...] = ()
         if given is None and all(text.isascii() and text.isdecimal() for text in used):

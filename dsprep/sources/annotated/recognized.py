@@ -11,7 +11,7 @@ import glob
 import os
 import posixpath
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsprep.declared import options_in
@@ -26,13 +26,17 @@ from dsprep.sources.kind import HEAD, Claim
 from dsprep.sources.kinds import ranked
 from dsprep.sources.unread import unread_kind
 from dsprep.storage.files import exists, full_path, is_file, open_file
+from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
+    from dsprep.catalog import Inferred
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
 _OUTSIDE = 16  # files beside the one directory of an archive that are looked into
+_MOST_NAMED = 20  # annotations that a layout names one by one
+_WHOLE = "."  # what a layout calls annotations that are named by SOURCE itself
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -47,6 +51,8 @@ def _kinds() -> list[AnnotationKind]:
 
 def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
     """Scan the annotations that a user names."""
+    if scan := _whole_scan(source, files, run_all):
+        return scan
     members = _members(source, files)
     for path in source.annotations:
         if path not in members and not exists(path):
@@ -62,6 +68,21 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
     return kind.scan(source, _with_texts(place, kind), run_all)
 
 
+def _whole_scan(source: Source, files: Files, run_all: RunAll) -> Scan | None:
+    """Scan a whole set that a user names by SOURCE itself and a format; None if it is none."""
+    root, path = full_path(source.root), full_path(source.annotations[0])
+    is_whole = root == path or (files.archive is not None and root.startswith(f"{path}/"))
+    by_name = {name: kind for kind in _kinds() for name in kind.names}
+    kind = by_name.get(source.annotation_format or "")
+    if kind is None or not is_whole or len(source.annotations) > 1:
+        return None
+    place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
+    if kind.claim(place) is None:
+        return None
+    _require_effect(source, kind)
+    return kind.scan(source, _with_texts(place, kind), run_all)
+
+
 def _members(source: Source, files: Files) -> Mapping[str, str]:
     """Return the annotations in an archive that a user names, by what the user calls them."""
     if files.archive is None:
@@ -71,7 +92,8 @@ def _members(source: Source, files: Files) -> Mapping[str, str]:
     for path in source.annotations:
         if exists(path):
             continue
-        wanted = _within(source, path)
+        # If all files lie in one directory of the archive, the root is that.
+        wanted = _within(source, path).removeprefix(f"{files.archive.path}/")
         own = [each for each in others if f"/{each}".endswith(f"/{wanted}")]
         if len(own) > 1 and wanted not in own:
             raise SourceError(f"{path}: may be {' or '.join(own[:2])} of {source.root}")
@@ -211,7 +233,24 @@ def _claimed_scan(
             f"{shlex.quote(pattern)}; --from images packs the images without any",
         ) from None
     seen = f"images with annotations of {kind.words}, because of {claim.why}"
-    return scan._replace(findings=[*scan.findings, Finding("source", "", seen)])
+    inferred = [*_inferred(kind, claim, scan)]
+    found = Finding("source", "", seen)
+    return scan._replace(findings=[*scan.findings, found], inferred=inferred)
+
+
+def _inferred(kind: AnnotationKind, claim: Claim, scan: Scan) -> Iterator[Inferred]:
+    """Yield which annotations a folder has, for a layout."""
+    from dsprep.catalog import Inferred  # not before polars is there
+
+    why = f"{kind.words}, because of {claim.why}"
+    are_few = kind.takes_several and 0 < len(scan.used) <= _MOST_NAMED
+    yield Inferred("annotations", sorted(scan.used) if are_few else [_WHOLE], why)
+    yield Inferred("annotation_format", kind.names[0], why)
+    count, names = format_count(len(scan.classes), "class"), format_some(scan.classes)
+    yield Inferred("classes", None, f"{count} of objects: {names}")
+    if scan.sides:
+        names = format_some(sorted({side for side in scan.sides if side}))
+        yield Inferred("sides_from", None, f"the annotations tell the sides: {names}")
 
 
 def below_top(source: Source, files: Files) -> tuple[Source, Files]:
@@ -238,7 +277,7 @@ def _are_annotations(place: AnnotatedPlace, paths: Sequence[str]) -> bool:
 
 def _within(source: Source, path: str) -> str:
     """Return what a user calls a path in an archive, with or without that of the archive."""
-    return posixpath.normpath(path).removeprefix(f"{source.root.rstrip('/')}/")
+    return posixpath.normpath(path.removeprefix(f"{source.root.rstrip('/')}/"))
 
 
 # Annotations around a folder

@@ -139,8 +139,9 @@ def _known_names(
     given, told = source.class_names(), found.told
     count = len(told.names) if told.names else told.nc
     if given and count and len(given) != count:
+        own = source.classes_file or "--classes"
         raise SourceError(
-            f"{found.config}: names {format_count(count, 'class')}, and {source.classes} "
+            f"{found.config}: names {format_count(count, 'class')}, and {own} "
             f"{len(given)}: the texts have numbers of the former, so leave --classes out"
         )
     if (names := given or told.names) is not None:

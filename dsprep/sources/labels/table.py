@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Annotated, Catalog
+from dsprep.catalog import Annotated, Catalog, Inferred
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
@@ -122,12 +122,26 @@ def read_table(
     said = [f"{os.path.basename(path)}: {cells.kind}, {format_count(len(lines), 'row')}; {how}"]
     if left := [name for name in texts.columns if name not in (paths, *names, *source.fields)]:
         said.append(f"not used, unless --fields names them: {format_some(left)}")
+    catalog = replace(catalog, inferred=tuple(_inferred(paths, names, classes)))
     notes = ["; ".join(said)]
     if source.fields:
         catalog, kinds = _with_fields(catalog, cells, source.fields, path)
         notes.append(f"fields of the table: {kinds}")
     findings += [Finding("note", "", note) for note in notes]
     return catalog, [*findings, *notes_on_order(known, classes or ())]
+
+
+def _inferred(
+    paths: str, names: Sequence[str], classes: Sequence[str] | None
+) -> Iterator[Inferred]:
+    """Yield what the columns of a table tell, for a layout."""
+    yield Inferred("path_column", paths, "the column that names the images")
+    if names:
+        is_word = all(name.lower() in LABEL_COLUMNS for name in names)
+        why = "called like labels" if is_word else "the columns beside that of the images"
+        yield Inferred("label_columns", names, why)
+    if classes:
+        yield Inferred("classes", classes, "the labels, in the order of their numbers")
 
 
 def arranged_among(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found
+from dsprep.catalog import Catalog, Found, Inferred
 from dsprep.findings import Finding
 from dsprep.places.files import Files, list_files
 from dsprep.places.scan import RunAll, scan_below
@@ -67,6 +67,8 @@ def with_texts(
     note = f"{count}: it is the field text; --from images takes the images alone"
     findings = [each for each in findings if each.path not in texts]
     together = _together(catalog, source, files, listed, ending)
+    texts_say = Inferred("leave_out", None, f"{count}, which is the field text")
+    together = replace(together, inferred=(*catalog.inferred, texts_say))
     return together, [*findings, Finding("note", "", note)]
 
 

@@ -25,6 +25,7 @@ class ImagesKind(SourceKind):
     names: ClassVar[tuple[str, ...]] = ("images",)
     help: ClassVar[str] = "images in a directory or an archive"
     noun: ClassVar[str] = "images"
+    same_by_name: ClassVar[bool] = False  # it then takes all directories for classes
     surest: ClassVar[Sure] = Sure.ANYTHING
 
     @classmethod

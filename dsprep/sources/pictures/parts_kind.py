@@ -24,6 +24,7 @@ class PartsKind(SourceKind):
     help: ClassVar[str] = "parts, files that make up samples"
     noun: ClassVar[str] = "files that make up samples"
     options: ClassVar[type[Options]] = PartsOptions
+    same_by_name: ClassVar[bool] = False  # the reports of img2dataset then tell nothing
     surest: ClassVar[Sure] = Sure.RECORDED
 
     @classmethod

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found
+from dsprep.catalog import Catalog, Found, Inferred
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
@@ -115,7 +116,21 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Fou
         notes.append(Finding("note", "", hint))
     table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
+    catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth)))
     return catalog, [*files.findings, *notes]
+
+
+def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred]:
+    """Yield what the names of directories and files tell, for a layout."""
+    if catalog.sides:
+        yield Inferred("sides_from", depth, said_of_sides(catalog.sides))
+    if catalog.classes is None:
+        why = "nothing tells the labels of the images: a table, a list or names of files could"
+        yield Inferred("labels", None, why)
+    elif source.label_regex is None:
+        yield Inferred("classes", catalog.classes, "the directories, in the order of their numbers")
+    else:
+        yield Inferred("classes", catalog.classes, "what the regular expression finds in names")
 
 
 def _only_table(files: Files, root: str) -> str:
