@@ -1,73 +1,158 @@
-"""Which path a name means: the name of a file or of a sample, as lists and annotations write it."""
+"""Which path a name means: the one place where names of lists, tables and annotations meet paths.
+
+A name means the path that it is. Otherwise, callers say by which `Spelling` they are compared, the
+surest first: a path without its extension, the base name, the stem. A name means what the first
+spelling has for it. If that is several paths, nothing is guessed.
+"""
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import polars as pl
 
-from dsprep.text import refuse
+from dsprep.errors import SourceError
+from dsprep.text import also
+from dsprep.units import format_some
 
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 
 
-def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Return the names of files without extension, without directories, and without both."""
-    path = pl.col("path")
-    bare = path.str.replace(r"\.[^./]*$", "")
-    for name in (bare, path.str.split("/").list.last(), bare.str.split("/").list.last()):
-        yield files.select(path, name=name)
+# Spellings
 
 
-def find_spelled(
-    named: pl.DataFrame,
-    paths: pl.Series,
-    spellings: Iterable[pl.DataFrame],
-    source: str,
-    root: str = "",
-) -> pl.Series:
-    """Find the path that each name means: the name itself, or by the first spelling that has it."""
-    # Names that mean no path get null.
-    is_path = named["name"].is_in(paths.implode())
-    left = named.filter(~is_path).select("line", "name")
-    left = left.unique("name", keep="first", maintain_order=True)
-    found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
-    for spelled in spellings:
+class Spelling(NamedTuple):
+    """What a name and the path that it means have in common.
+
+    Attributes:
+        of_name: An expression on the column ``name``.
+        of_path: An expression on the column ``path``, or a value for each path.
+    """
+
+    of_name: pl.Expr
+    of_path: pl.Expr | pl.Series
+
+
+def bare(path: str) -> pl.Expr:
+    """Return a column of paths without their extensions."""
+    return pl.col(path).str.replace(r"\.[^./]*$", "")
+
+
+def base(path: str) -> pl.Expr:
+    """Return a column of paths without their directories."""
+    return pl.col(path).str.split("/").list.last()
+
+
+def stem(path: str) -> pl.Expr:
+    """Return a column of paths without directories and extensions."""
+    return bare(path).str.split("/").list.last()
+
+
+MORE_THAN_NAMES = tuple(Spelling(pl.col("name"), form("path")) for form in (bare, base, stem))
+"""A name may lack the extension and the directories of its path."""
+
+
+# Matches
+
+
+_HITS = {"name": pl.String, "one": pl.String, "other": pl.String}
+
+
+class Matches(NamedTuple):
+    """The paths that names mean.
+
+    Attributes:
+        names: The names.
+        paths: What each of them means; null if that is no path, or may be several.
+        several: The names that may mean several paths, with the first and the last of these.
+    """
+
+    names: pl.Series
+    paths: pl.Series
+    several: pl.DataFrame
+
+    @property
+    def missing(self) -> pl.Series:
+        """The names that mean no path."""
+        means_none = self.paths.is_null() & ~self.names.is_in(self.several["name"].implode())
+        return self.names.filter(means_none)
+
+    def refuse_several(
+        self,
+        where: str,
+        advice: Callable[[str, str], str] = lambda one, other: "",
+        lines: pl.Series | None = None,
+    ) -> None:
+        """Raise an error about the first name that may mean several paths, if there is one.
+
+        Args:
+            where: The file with the names.
+            advice: What to do, given two of the paths.
+            lines: The line of each name in that file, if it has lines.
+        """
+        if self.several.is_empty():
+            return
+        unclear = self.names.is_in(self.several["name"].implode())
+        names = self.names.filter(unclear)
+        ((one, other),) = self.several.filter(name=names[0]).select("one", "other").iter_rows()
+        if lines is None:
+            others = names.unique(maintain_order=True)[1:]
+            more = f" ({len(others):,} more like this: {format_some(others.to_list())})"
+            more = "" if others.is_empty() else more
+        else:
+            where, more = f"{where}:{lines.filter(unclear)[0]}", also(lines.filter(unclear))
+        said = f"{names[0]!r} may mean {one!r} or {other!r}{advice(one, other)}"
+        raise SourceError(f"{where}: {said}{more}")
+
+
+def match(names: pl.Series, paths: pl.Series, spellings: Iterable[Spelling]) -> Matches:
+    """Find the path that each name means.
+
+    Args:
+        names: What paths are called.
+        paths: All paths, each once.
+        spellings: How names and paths are compared, the surest first.
+    """
+    is_path = names.is_in(paths.implode())
+    left = names.filter(~is_path).unique(maintain_order=True).to_frame("name")
+    found, several = [pl.DataFrame(schema=_HITS)], [pl.DataFrame(schema=_HITS)]
+    for spelling in spellings:
         if left.is_empty():
             break
-        hits = left.join(spelled, on="name")
-        if hits["name"].n_unique() < hits.height:
-            hits = hits.sort("line", "path")
-            refuse(
-                source,
-                hits.with_columns(other=pl.col("path").last().over("name")),
-                pl.col("name").is_duplicated(),
-                lambda row: (
-                    f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}"
-                    f"{_which(row['path'], row['other'], root)}"
-                ),
-            )
-        found.append(hits.select("name", "path"))
+        own = left.select("name", key=spelling.of_name)
+        known = pl.DataFrame({"path": paths}).select("path", key=spelling.of_path)
+        hits = _hits(own, known, ["key"])
         left = left.join(hits, on="name", how="anti", maintain_order="left")
-    joined = named.join(pl.concat(found), on="name", how="left", maintain_order="left")
-    return joined.select(pl.when(is_path).then("name").otherwise("path").alias("path")).to_series()
+        unclear = hits.filter(pl.col("one") != pl.col("other"))
+        if unclear.is_empty():
+            found.append(hits)
+            continue
+        found.append(hits.filter(pl.col("one") == pl.col("other")))
+        several.append(unclear)
+    meant = pl.concat(found).select("name", path="one")
+    joined = names.to_frame("name").join(meant, on="name", how="left", maintain_order="left")
+    result = joined.select(pl.when(is_path).then("name").otherwise("path").alias("path"))
+    return Matches(names, result.to_series(), pl.concat(several))
 
 
-def _which(one: str, other: str, root: str) -> str:
-    """Return what a message adds on the choice between two paths."""
-    tops = [path.rpartition("/")[0] for path in (one, other)]
-    if not root or tops[0] == tops[1]:
-        return ": write its extension into the table" if root else ""
-    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
-    return (
-        f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
-        "names images of several directories, write these into it"
-    )
+def _hits(own: pl.DataFrame, known: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
+    """Return the names that have a path, with the first and the last of their paths."""
+    ends = {"one": pl.col("path").min(), "other": pl.col("path").max()}
+    if own.select(on).n_unique() < own.height:  # else each path has one name at most
+        known = known.join(own.select(on), on=on, how="semi").group_by(on).agg(**ends)
+        return own.join(known, on=on).select(*_HITS)
+    hits = own.join(known, on=on)
+    if hits["name"].n_unique() == hits.height:
+        return hits.select("name", one="path", other="path")
+    return hits.group_by("name").agg(**ends)
+
+
+# Names as annotations write them
 
 
 class ImageFinder:

@@ -14,7 +14,7 @@ from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_o
 from dsprep.lists.store import STREAM, classes_path, read_list
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
-from dsprep.places.match import find_spelled, more_than_names
+from dsprep.places.match import MORE_THAN_NAMES, match
 from dsprep.schema import LABEL_NAMES
 from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
@@ -288,9 +288,9 @@ def assigned_values(
             )
         return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
     named = values.with_columns(name=plain_path(pl.col("name")))
-    every = known.unique().sort("path")
-    paths = find_spelled(named, every["path"], more_than_names(every), source)
-    found = named.with_columns(path=paths)
+    meant = match(named["name"], known["path"].unique(), MORE_THAN_NAMES)
+    meant.refuse_several(source, lines=named["line"])
+    found = named.with_columns(path=meant.paths)
     lost = pl.col("path").is_null()
     if not skip_unmatched:
         refuse(

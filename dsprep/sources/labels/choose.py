@@ -15,7 +15,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
-from dsprep.places.match import find_spelled
+from dsprep.places.match import Spelling, match
 from dsprep.sample import key_expr
 from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
 from dsprep.sources.readers import FileReader, facts_at
@@ -185,19 +185,16 @@ def with_label(
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
     """Find the samples of a list: by name, by shard and key, or by key alone."""
-    named, names = rows.select("line", name="file"), files.table["path"]
 
-    def long_names() -> Iterator[pl.DataFrame]:
+    def spellings() -> Iterator[Spelling]:
         if samples.has_places:
-            yield pl.DataFrame({"path": names, "name": plain_paths(samples.long_names())})
+            yield Spelling(pl.col("name"), plain_paths(samples.long_names()))
+        yield Spelling(key_expr("name"), samples.keys())
 
-    found = find_spelled(named, names, long_names(), source)
-    lost = found.is_null()
-    if lost.any():
-        wanted = named.filter(lost).select("line", name=key_expr("name"))
-        keys = pl.DataFrame({"path": names, "name": samples.keys()})
-        found = found.scatter(lost.arg_true(), find_spelled(wanted, names.clear(), [keys], source))
-    return found.fill_null(named["name"])
+    names = rows["file"]
+    meant = match(names, files.table["path"], spellings())
+    meant.refuse_several(source, lines=rows["line"])
+    return meant.paths.fill_null(names)
 
 
 def settle_duplicates(

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -23,7 +22,7 @@ from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, p
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
-from dsprep.places.match import find_spelled, more_than_names
+from dsprep.places.match import MORE_THAN_NAMES, match
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
@@ -113,9 +112,9 @@ def read_table(
     plain = plain_paths(rows["path"])
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
-    named = rows.select("line", name=plain)
-    found = find_spelled(named, files.table["path"], more_than_names(files.table), path, root)
-    rows = rows.with_columns(file=found.fill_null(plain))
+    meant = match(plain, files.table["path"], MORE_THAN_NAMES)
+    meant.refuse_several(path, partial(_which, root), lines)
+    rows = rows.with_columns(file=meant.paths.fill_null(plain))
     boxes = [name for name in texts.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
     catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
@@ -154,9 +153,8 @@ def arranged_among(
 
 def _names_among(images: pl.DataFrame, cells: Collection[str]) -> Collection[str]:
     """Return which cells name images, in their column ``path``."""
-    paths = images.select("path", name="path")
-    spelled = (each["name"] for each in chain([paths], more_than_names(images)))
-    return {name for each in spelled for name in each.filter(each.is_in(list(cells)))}
+    names = pl.Series(list(cells), dtype=pl.String)
+    return {*cells}.difference(match(names, images["path"], MORE_THAN_NAMES).missing)
 
 
 def column_of_names(cells: pl.DataFrame, images: pl.DataFrame) -> str | None:
@@ -182,6 +180,18 @@ def _hint_of_flags(cells: pl.DataFrame) -> str:
         return ""
     named = shlex.quote(",".join(flags))
     return f". Columns of 0 and 1 are tags: give --label-column {named} --label-type multi"
+
+
+def _which(root: str, one: str, other: str) -> str:
+    """Say how to choose between two images that a name may mean."""
+    tops = [path.rpartition("/")[0] for path in (one, other)]
+    if tops[0] == tops[1]:
+        return ": write its extension into the table"
+    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
+    return (
+        f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
+        "names images of several directories, write these into it"
+    )
 
 
 def _refuse_cut_label(texts: pl.Series, lines: pl.Series, source: str) -> None:
