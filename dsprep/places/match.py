@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -20,6 +21,9 @@ from dsprep.text import also
 from dsprep.units import format_some
 
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
+_PREFIX = r"^[0-9a-f]{8}-"  # what Label Studio puts before the names of files
+_ODD = r"\\|://|\?d=|(?:^|/)\.{0,2}(?:/|$)"  # of names that are no plain paths
+_HALF = re.compile("[\ud800-\udfff]")
 _UPLOADED = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 
 
@@ -55,6 +59,13 @@ def stem(path: str) -> pl.Expr:
 
 MORE_THAN_NAMES = tuple(Spelling(pl.col("name"), form("path")) for form in (bare, base, stem))
 """A name may lack the extension and the directories of its path."""
+
+WRITTEN_ELSEWHERE = (
+    Spelling(base("name"), base("path")),
+    Spelling(base("name").str.replace(_PREFIX, ""), base("path")),
+    Spelling(base("name"), stem("path")),
+)
+"""A name has directories of another machine, or lacks its extension; the nearest path counts."""
 
 
 # Matches
@@ -110,13 +121,17 @@ class Matches(NamedTuple):
         raise SourceError(f"{where}: {said}{more}")
 
 
-def match(names: pl.Series, paths: pl.Series, spellings: Iterable[Spelling]) -> Matches:
+def match(
+    names: pl.Series, paths: pl.Series, spellings: Iterable[Spelling], *, nearest: bool = False
+) -> Matches:
     """Find the path that each name means.
 
     Args:
         names: What paths are called.
         paths: All paths, each once.
         spellings: How names and paths are compared, the surest first.
+        nearest: Whether several paths of one spelling are told apart by their directories: the name
+            means the one with the most directories at the end in common with it.
     """
     is_path = names.is_in(paths.implode())
     left = names.filter(~is_path).unique(maintain_order=True).to_frame("name")
@@ -133,6 +148,9 @@ def match(names: pl.Series, paths: pl.Series, spellings: Iterable[Spelling]) -> 
             found.append(hits)
             continue
         found.append(hits.filter(pl.col("one") == pl.col("other")))
+        if nearest:
+            near, unclear = _nearest(own, known, unclear)
+            found.append(near)
         several.append(unclear)
     meant = pl.concat(found).select("name", path="one")
     joined = names.to_frame("name").join(meant, on="name", how="left", maintain_order="left")
@@ -152,7 +170,67 @@ def _hits(own: pl.DataFrame, known: pl.DataFrame, on: Sequence[str]) -> pl.DataF
     return hits.group_by("name").agg(**ends)
 
 
+def _nearest(
+    own: pl.DataFrame, known: pl.DataFrame, unclear: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Tell paths of one spelling apart by the directories at their ends.
+
+    Best is a path that is the end of the name as a whole, or the other way round. Return the names
+    that mean one path, and those that may still mean several.
+    """
+    names = own.join(unclear, on="name", how="semi", maintain_order="left")
+    known = known.join(names, on="key", how="semi")
+    names = names.with_columns(above=_directories("name"))
+    known = known.with_columns(above=_directories("path"))
+    depth = min(int(str(each["above"].list.len().max())) for each in (names, known))
+    counts = range(depth, 0, -1)
+    near, several = [pl.DataFrame(schema=_HITS)], [pl.DataFrame(schema=_HITS)]
+    for is_whole, count in product((True, False), counts):
+        if names.is_empty():
+            break
+        end = pl.col("above").list.tail(count).list.join("/").alias("end")
+        length = pl.col("above").list.len()
+        few, some = (each.filter(length >= count).with_columns(end) for each in (names, known))
+        if is_whole:
+            hits = pl.concat(
+                (
+                    _hits(few.filter(length == count), some, ["key", "end"]),
+                    _hits(few.filter(length > count), some.filter(length == count), ["key", "end"]),
+                )
+            )
+        else:
+            hits = _hits(few, some, ["key", "end"])
+        names = names.join(hits, on="name", how="anti", maintain_order="left")
+        near.append(hits.filter(pl.col("one") == pl.col("other")))
+        several.append(hits.filter(pl.col("one") != pl.col("other")))
+    several.append(unclear.join(names, on="name", how="semi", maintain_order="left"))
+    return pl.concat(near), pl.concat(several)
+
+
+def _directories(path: str) -> pl.Expr:
+    """Return the directories of each path, from the top; an empty name for those that have none."""
+    return pl.col(path).str.replace(r"/?[^/]*$", "").str.split("/")
+
+
 # Names as annotations write them
+
+
+def texts(names: Iterable[str]) -> pl.Series:
+    """Return names as a column; half a character, as JSON may have it, is in no path."""
+    names = list(names)
+    try:
+        return pl.Series("name", names, dtype=pl.String)
+    except UnicodeEncodeError:
+        return pl.Series("name", [_HALF.sub("\0", name) for name in names], dtype=pl.String)
+
+
+def plain_names(names: pl.Series) -> pl.Series:
+    """Return what annotations call images, as paths."""
+    odd = names.str.contains(_ODD)
+    if not odd.any():
+        return names
+    plain = texts(map(plain_name, names.filter(odd)))
+    return names.clone().scatter(odd.arg_true(), plain)  # which changes a series in its place
 
 
 class ImageFinder:

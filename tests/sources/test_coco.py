@@ -159,7 +159,7 @@ def test_joining(tmp_path: Path, name: str, path: str | None) -> None:
     root = write(tmp_path / "set", dict.fromkeys(names))
     file = write(tmp_path, {"a.json": coco([name], [box(1, 1)])}) / "a.json"
     if path is None:
-        with pytest.raises(SourceError, match="1 name may mean several images"):
+        with pytest.raises(SourceError, match="may mean 'deep/y/1.jpg' or 'x/1.jpg': give"):
             read(root, annotations=[str(file)])
     else:
         assert boxes(read(root, annotations=[str(file)])[0]) == {path: [CAT]}

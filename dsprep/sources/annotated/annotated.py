@@ -176,7 +176,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
         _require_names(scan)
-        numbers, missing = matched(scan, paths)
+        numbers, missing = matched(scan, table["path"])
         taken, sides = _taken(source, scan, paths, numbers)
         others = {found.path for found in scan.findings if found.kind == "not-read"}
         if others:  # images that are none of the samples, such as masks
@@ -364,44 +364,47 @@ def _side_above(path: str) -> str:
 # Which image a name means
 
 
-def matched(scan: Scan, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+def matched(scan: Scan, images: pl.Series) -> tuple[list[int], list[str]]:
     """Return the number of the annotations of each image, and the names of images not there."""
-    from dsprep.places.match import ImageFinder, plain_name  # not in workers
+    import polars as pl
 
-    taken: dict[str, int] = {}
-    loose, missing, ambiguous, twice = [], [], [], []
-    known = frozenset(paths)
-    for number, name in enumerate(scan.names):
-        name = name if name in known else plain_name(name)
-        if name not in known:
-            loose.append((number, name))
-        elif taken.setdefault(name, number) != number:
-            twice.append((number, name))
-    exact = frozenset(taken)
-    names = ImageFinder(paths if loose else ())
-    for number, name in loose:
-        found = names.find(name)
-        path = found[0] if found else ""
-        if len(found) > 1:
-            ambiguous.append(scan.names[number])
-        elif not found or path in exact:
-            missing.append(scan.names[number])
-        elif taken.setdefault(path, number) != number:
-            twice.append((number, path))
-    if ambiguous:
-        raise SourceError(
-            f"{scan.where}: {format_count(len(ambiguous), 'name')} may mean several images, "
-            f"{format_some(ambiguous)}: give the directory that its paths start from as SOURCE"
-        )
-    if twice:
-        pairs = ((path, scan.names[taken[path]], scan.names[at]) for at, path in twice)
-        said = (f"{path}: {one!r} and {two!r}" if one != two else path for path, one, two in pairs)
-        raise SourceError(
-            f"{scan.where}: {format_count(len(twice), 'image')} named by several entries: merge "
-            "these, or correct the names:",
-            *some_lines(said, len(twice)),
-        )
-    return [taken.get(path, _NONE) for path in paths], missing
+    from dsprep.places.match import WRITTEN_ELSEWHERE, match, plain_names, texts
+
+    written = texts(scan.names)
+    is_exact = written.is_in(images.implode())
+    names = written if is_exact.all() else written.zip_with(is_exact, plain_names(written))
+    meant = match(names, images, WRITTEN_ELSEWHERE, nearest=True)
+    meant.refuse_several(
+        scan.where, lambda one, two: ": give the directory that its paths start from as SOURCE"
+    )
+    rows = pl.DataFrame({"path": meant.paths, "name": written, "loose": meant.paths != names})
+    rows = rows.with_row_index("number")
+    # An image that is named as it is belongs to this name alone.
+    is_taken = pl.col("loose") & pl.col("path").is_in(names.implode())
+    rows = rows.with_columns(path=pl.when(~is_taken).then("path"))
+    missing = rows.filter(pl.col("path").is_null())["name"].to_list()
+    rows = rows.drop_nulls("path").sort("loose", maintain_order=True)
+    _require_one_entry(rows, scan.where)
+    joined = images.to_frame("path").join(rows, on="path", how="left", maintain_order="left")
+    return joined["number"].cast(pl.Int64).fill_null(_NONE).to_list(), missing
+
+
+def _require_one_entry(rows: pl.DataFrame, where: str) -> None:
+    """Refuse several entries for one image."""
+    again = rows.filter(~rows["path"].is_first_distinct())
+    if again.is_empty():
+        return
+    firsts = rows.unique("path", keep="first").select("path", first="name")
+    pairs = again.join(firsts, on="path", maintain_order="left").select("path", "first", "name")
+    said = (
+        f"{path}: {one!r} and {two!r}" if one != two else path
+        for path, one, two in pairs.iter_rows()
+    )
+    raise SourceError(
+        f"{where}: {format_count(again.height, 'image')} named by several entries: merge "
+        "these, or correct the names:",
+        *some_lines(said, again.height),
+    )
 
 
 def some_lines(lines: Iterable[str], count: int) -> list[str]:
