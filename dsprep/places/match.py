@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -21,10 +21,9 @@ from dsprep.text import also
 from dsprep.units import format_some
 
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
-_PREFIX = r"^[0-9a-f]{8}-"  # what Label Studio puts before the names of files
+_UPLOADED = r"^[0-9a-f]{8}-"  # what Label Studio puts before the names of files
 _ODD = r"\\|://|\?d=|(?:^|/)\.{0,2}(?:/|$)"  # of names that are no plain paths
 _HALF = re.compile("[\ud800-\udfff]")
-_UPLOADED = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the names of files
 
 
 # Spellings
@@ -62,7 +61,7 @@ MORE_THAN_NAMES = tuple(Spelling(pl.col("name"), form("path")) for form in (bare
 
 WRITTEN_ELSEWHERE = (
     Spelling(base("name"), base("path")),
-    Spelling(base("name").str.replace(_PREFIX, ""), base("path")),
+    Spelling(base("name").str.replace(_UPLOADED, ""), base("path")),
     Spelling(base("name"), stem("path")),
 )
 """A name has directories of another machine, or lacks its extension; the nearest path counts."""
@@ -71,27 +70,35 @@ WRITTEN_ELSEWHERE = (
 # Matches
 
 
-_HITS = {"name": pl.String, "one": pl.String, "other": pl.String}
+_ENDS = ("first", "last")
+_HITS = {"name": pl.String, **dict.fromkeys(_ENDS, pl.String)}
+_SEVERAL = pl.col("first") != pl.col("last")
 
 
 class Matches(NamedTuple):
-    """The paths that names mean.
+    """The paths that names mean, each a column with a value for each name.
 
     Attributes:
         names: The names.
-        paths: What each of them means; null if that is no path, or may be several.
-        several: The names that may mean several paths, with the first and the last of these.
+        are_paths: Whether each name is a path itself.
+        first: The path that each name means, or the first of several; null if it means none.
+        last: The same, or the last of several.
     """
 
     names: pl.Series
-    paths: pl.Series
-    several: pl.DataFrame
+    are_paths: pl.Series
+    first: pl.Series
+    last: pl.Series
+
+    @property
+    def paths(self) -> pl.Series:
+        """The paths that names mean; null for none, and for several."""
+        return pl.select(path=pl.when(self.first == self.last).then(self.first)).to_series()
 
     @property
     def missing(self) -> pl.Series:
         """The names that mean no path."""
-        means_none = self.paths.is_null() & ~self.names.is_in(self.several["name"].implode())
-        return self.names.filter(means_none)
+        return self.names.filter(self.first.is_null())
 
     def refuse_several(
         self,
@@ -106,18 +113,17 @@ class Matches(NamedTuple):
             advice: What to do, given two of the paths.
             lines: The line of each name in that file, if it has lines.
         """
-        if self.several.is_empty():
+        unclear = self.first != self.last
+        if not unclear.any():
             return
-        unclear = self.names.is_in(self.several["name"].implode())
-        names = self.names.filter(unclear)
-        ((one, other),) = self.several.filter(name=names[0]).select("one", "other").iter_rows()
+        names, one, other = (each.filter(unclear) for each in (self.names, self.first, self.last))
         if lines is None:
             others = names.unique(maintain_order=True)[1:]
             more = f" ({len(others):,} more like this: {format_some(others.to_list())})"
             more = "" if others.is_empty() else more
         else:
             where, more = f"{where}:{lines.filter(unclear)[0]}", also(lines.filter(unclear))
-        said = f"{names[0]!r} may mean {one!r} or {other!r}{advice(one, other)}"
+        said = f"{names[0]!r} may mean {one[0]!r} or {other[0]!r}{advice(one[0], other[0])}"
         raise SourceError(f"{where}: {said}{more}")
 
 
@@ -135,7 +141,7 @@ def match(
     """
     is_path = names.is_in(paths.implode())
     left = names.filter(~is_path).unique(maintain_order=True).to_frame("name")
-    found, several = [pl.DataFrame(schema=_HITS)], [pl.DataFrame(schema=_HITS)]
+    found = [pl.DataFrame(schema=_HITS)]
     for spelling in spellings:
         if left.is_empty():
             break
@@ -143,53 +149,44 @@ def match(
         known = pl.DataFrame({"path": paths}).select("path", key=spelling.of_path)
         hits = _hits(own, known, ["key"])
         left = left.join(hits, on="name", how="anti", maintain_order="left")
-        unclear = hits.filter(pl.col("one") != pl.col("other"))
-        if unclear.is_empty():
-            found.append(hits)
-            continue
-        found.append(hits.filter(pl.col("one") == pl.col("other")))
-        if nearest:
-            near, unclear = _nearest(own, known, unclear)
-            found.append(near)
-        several.append(unclear)
-    meant = pl.concat(found).select("name", path="one")
-    joined = names.to_frame("name").join(meant, on="name", how="left", maintain_order="left")
-    result = joined.select(pl.when(is_path).then("name").otherwise("path").alias("path"))
-    return Matches(names, result.to_series(), pl.concat(several))
+        unclear = hits.filter(_SEVERAL)
+        if nearest and not unclear.is_empty():
+            hits = pl.concat((hits.filter(~_SEVERAL), *_nearest(own, known, unclear)))
+        found.append(hits)
+    named, meant = names.to_frame("name"), pl.concat(found)
+    joined = named.join(meant, on="name", how="left", maintain_order="left")
+    means = [pl.when(is_path).then("name").otherwise(each).alias(each) for each in _ENDS]
+    ends = joined.select(means)
+    return Matches(names, is_path, *ends)
 
 
 def _hits(own: pl.DataFrame, known: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
     """Return the names that have a path, with the first and the last of their paths."""
-    ends = {"one": pl.col("path").min(), "other": pl.col("path").max()}
+    ends = {"first": pl.col("path").min(), "last": pl.col("path").max()}
     if own.select(on).n_unique() < own.height:  # else each path has one name at most
         known = known.join(own.select(on), on=on, how="semi").group_by(on).agg(**ends)
         return own.join(known, on=on).select(*_HITS)
     hits = own.join(known, on=on)
     if hits["name"].n_unique() == hits.height:
-        return hits.select("name", one="path", other="path")
+        return hits.select("name", first="path", last="path")
     return hits.group_by("name").agg(**ends)
 
 
 def _nearest(
     own: pl.DataFrame, known: pl.DataFrame, unclear: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> Iterator[pl.DataFrame]:
     """Tell paths of one spelling apart by the directories at their ends.
 
-    Best is a path that is the end of the name as a whole, or the other way round. Return the names
-    that mean one path, and those that may still mean several.
+    Best is a path that is the end of a name as a whole, or the other way round.
     """
     names = own.join(unclear, on="name", how="semi", maintain_order="left")
     known = known.join(names, on="key", how="semi")
     names = names.with_columns(above=_directories("name"))
     known = known.with_columns(above=_directories("path"))
-    depth = min(int(str(each["above"].list.len().max())) for each in (names, known))
-    counts = range(depth, 0, -1)
-    near, several = [pl.DataFrame(schema=_HITS)], [pl.DataFrame(schema=_HITS)]
-    for is_whole, count in product((True, False), counts):
-        if names.is_empty():
-            break
+    length = pl.col("above").list.len()
+    depth = min(each.select(length.max()).item() for each in (names, known))
+    for is_whole, count in product((True, False), range(depth, 0, -1)):
         end = pl.col("above").list.tail(count).list.join("/").alias("end")
-        length = pl.col("above").list.len()
         few, some = (each.filter(length >= count).with_columns(end) for each in (names, known))
         if is_whole:
             hits = pl.concat(
@@ -201,10 +198,8 @@ def _nearest(
         else:
             hits = _hits(few, some, ["key", "end"])
         names = names.join(hits, on="name", how="anti", maintain_order="left")
-        near.append(hits.filter(pl.col("one") == pl.col("other")))
-        several.append(hits.filter(pl.col("one") != pl.col("other")))
-    several.append(unclear.join(names, on="name", how="semi", maintain_order="left"))
-    return pl.concat(near), pl.concat(several)
+        yield hits
+    yield unclear.join(names, on="name", how="semi", maintain_order="left")
 
 
 def _directories(path: str) -> pl.Expr:
@@ -213,6 +208,14 @@ def _directories(path: str) -> pl.Expr:
 
 
 # Names as annotations write them
+
+
+def find_elsewhere(names: Iterable[str], paths: Iterable[str]) -> Matches:
+    """Find the paths that names mean which were written on another machine, or by a web tool."""
+    written, known = texts(names), texts(paths)
+    is_path = written.is_in(known.implode())
+    plain = written if is_path.all() else written.zip_with(is_path, plain_names(written))
+    return match(plain, known, WRITTEN_ELSEWHERE, nearest=True)._replace(names=written)
 
 
 def texts(names: Iterable[str]) -> pl.Series:
@@ -231,39 +234,6 @@ def plain_names(names: pl.Series) -> pl.Series:
         return names
     plain = texts(map(plain_name, names.filter(odd)))
     return names.clone().scatter(odd.arg_true(), plain)  # which changes a series in its place
-
-
-class ImageFinder:
-    """Finds images by what annotations call them."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._by_base: dict[str, list[str]] = {}
-        self._by_stem: dict[str, list[str]] = {}
-        for path in paths:
-            base = path.rpartition("/")[2]
-            self._by_base.setdefault(base, []).append(path)
-            self._by_stem.setdefault(base.rpartition(".")[0], []).append(path)
-
-    def find(self, name: str) -> Sequence[str]:
-        """Return the image that a name means; several, if it may mean any of them.
-
-        Of the images with its base name, or with this as a stem, these are the ones that have the
-        most directories at the end of their paths in common with it.
-        """
-        directory, _, base = name.rpartition("/")
-        names = (base, _UPLOADED.sub("", base, count=1))
-        own = (self._by_base.get(name) for name in names)
-        found = next(filter(None, own), self._by_stem.get(base, []))
-        if len(found) < 2:
-            return found
-        shared = [_shared(directory, path.rpartition("/")[0]) for path in found]
-        return [path for path, count in zip(found, shared, strict=True) if count == max(shared)]
-
-
-def _shared(one: str, two: str) -> int:
-    """Return how many directories at the ends of two paths are the same."""
-    pairs = zip(reversed(one.split("/")), reversed(two.split("/")), strict=False)
-    return next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), 1_000_000)
 
 
 def plain_name(name: str) -> str:

@@ -204,7 +204,7 @@ def _some_images(files: Files, images: pl.Series) -> pl.DataFrame:
     """Return rows of files that a table names, evenly among these, with their `NUMBER`."""
     import polars as pl
 
-    from dsprep.places.match import ImageFinder, plain_name
+    from dsprep.places.match import find_elsewhere
 
     base = pl.col("path").str.split("/").list.last()
     there = files.table.with_columns(base=base, stem=base.str.replace(r"\.[^.]*$", ""))
@@ -215,10 +215,8 @@ def _some_images(files: Files, images: pl.Series) -> pl.DataFrame:
     named = named.gather_every(max(1, -(-named.height // MOST_IMAGES)))
     bases = named["base"].implode()
     there = there.filter(pl.col("base").is_in(bases) | pl.col("stem").is_in(bases))
-    finder = ImageFinder(there["path"])
-    found = ((number, finder.find(plain_name(name))) for number, name, _ in named.iter_rows())
-    pairs = [(number, paths[0]) for number, paths in found if len(paths) == 1]
-    numbers = pl.DataFrame(pairs, {NUMBER: pl.Int64, "path": pl.String}, orient="row")
+    meant = find_elsewhere(named["name"], there["path"])
+    numbers = named.select(pl.col(NUMBER).cast(pl.Int64), path=meant.paths).drop_nulls("path")
     return numbers.join(there, on="path", how="inner", maintain_order="left")
 
 

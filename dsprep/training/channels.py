@@ -27,7 +27,7 @@ from dsprep.formats import FORMATS
 from dsprep.formats.augmented import REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
-from dsprep.places.match import ImageFinder, plain_name
+from dsprep.places.match import find_elsewhere
 from dsprep.run.part import Part
 from dsprep.run.stream import convert_stream
 from dsprep.schema import Schema
@@ -244,8 +244,8 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
         raise SourceError(f"{path}: does not exist")
     beside = os.path.splitext(path)[0]
     root = beside if is_dir(beside) else os.path.dirname(path) or "."
-    names: ImageFinder | None = None
-    units: list[Unit] = []
+    units: list[list[str | bytes]] = []
+    named: list[tuple[int, str]] = []  # the line of each reference
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
@@ -264,16 +264,37 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
                         raise ValueError
                     unit.append(value)
                 else:
-                    names = names or ImageFinder(file for file, _ in facts_of(root)[0].files)
-                    (found,) = names.find(plain_name(value))
-                    unit.append(os.path.join(root, found))
+                    if not isinstance(value, str):
+                        raise TypeError
+                    named.append((number, value))
+                    unit.append(value)
         except KeyError as error:
             raise SourceError(f"{path}:{number}: has no attribute {error}") from None
         except (ValueError, TypeError, AttributeError, RecursionError):
-            raise SourceError(
-                f"{path}:{number}: is no JSON object whose references are files below {root}"
-            ) from None
-        units.append(tuple(unit))
+            raise _refusal(path, number, root) from None
+        units.append(unit)
     if not units:
         raise SourceError(f"{path}: names no files")
-    return units
+    if not named:
+        return list(map(tuple, units))
+    files = _files_meant(path, named, root)
+    are_files = [name.endswith(REFERENCE) for name in attributes]
+    for unit in units:
+        unit[:] = [next(files) if is_file else unit[at] for at, is_file in enumerate(are_files)]
+    return list(map(tuple, units))
+
+
+def _files_meant(path: str, named: Sequence[tuple[int, str]], root: str) -> Iterator[str]:
+    """Return the files that the references of a manifest mean."""
+    names = [name for _, name in named]
+    found = find_elsewhere(names, (file for file, _ in facts_of(root)[0].files)).paths.to_list()
+    for (number, _), file in zip(named, found, strict=True):
+        if file is None:
+            raise _refusal(path, number, root)
+    return (os.path.join(root, file) for file in found)
+
+
+def _refusal(path: str, number: int, root: str) -> SourceError:
+    return SourceError(
+        f"{path}:{number}: is no JSON object whose references are files below {root}"
+    )

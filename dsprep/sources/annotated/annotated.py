@@ -318,7 +318,7 @@ def _taken(
     source: Source, scan: Scan, paths: Sequence[str], numbers: Sequence[int]
 ) -> tuple[list[int], tuple[str, ...]]:
     """Return the number of the side of each image, -1 for one to leave out, and the sides."""
-    from dsprep.places.match import ImageFinder, plain_name  # not in workers
+    from dsprep.places.match import find_elsewhere  # not in workers
     from dsprep.places.names import in_order
 
     if not any(number != _NONE for number in numbers):
@@ -331,8 +331,8 @@ def _taken(
     keeps = scan.keeps_unlisted if source.unlisted is None else source.unlisted == "keep"
     if not scan.sides:
         elsewhere = () if source.unlisted == "keep" else scan.elsewhere
-        finder = ImageFinder(paths if elsewhere else ())
-        others = {path for name in elsewhere for path in finder.find(plain_name(name))}
+        meant = find_elsewhere(elsewhere, paths if elsewhere else ())
+        others = {*meant.first, *meant.last}
         pairs = zip(paths, numbers, strict=True)
         kept = (number != _NONE or (keeps and path not in others) for path, number in pairs)
         return [0 if is_kept else _NONE for is_kept in kept], ()
@@ -368,19 +368,17 @@ def matched(scan: Scan, images: pl.Series) -> tuple[list[int], list[str]]:
     """Return the number of the annotations of each image, and the names of images not there."""
     import polars as pl
 
-    from dsprep.places.match import WRITTEN_ELSEWHERE, match, plain_names, texts
+    from dsprep.places.match import find_elsewhere
 
-    written = texts(scan.names)
-    is_exact = written.is_in(images.implode())
-    names = written if is_exact.all() else written.zip_with(is_exact, plain_names(written))
-    meant = match(names, images, WRITTEN_ELSEWHERE, nearest=True)
+    meant = find_elsewhere(scan.names, images)
     meant.refuse_several(
         scan.where, lambda one, two: ": give the directory that its paths start from as SOURCE"
     )
-    rows = pl.DataFrame({"path": meant.paths, "name": written, "loose": meant.paths != names})
+    rows = pl.DataFrame({"path": meant.paths, "name": meant.names, "loose": ~meant.are_paths})
     rows = rows.with_row_index("number")
     # An image that is named as it is belongs to this name alone.
-    is_taken = pl.col("loose") & pl.col("path").is_in(names.implode())
+    exact = rows["path"].filter(meant.are_paths)
+    is_taken = pl.col("loose") & pl.col("path").is_in(exact.implode())
     rows = rows.with_columns(path=pl.when(~is_taken).then("path"))
     missing = rows.filter(pl.col("path").is_null())["name"].to_list()
     rows = rows.drop_nulls("path").sort("loose", maintain_order=True)

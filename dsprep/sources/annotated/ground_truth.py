@@ -16,7 +16,7 @@ from dsprep.numbering import number_ids, require_lines
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.boxes import TableBoxes, scan_of
 from dsprep.sources.annotated.masks import Masks, files_below, parse_color
-from dsprep.units import format_count, format_some, quoted_names
+from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -100,7 +100,7 @@ def _masks(
     source: Source, text: str, others: Sequence[str], path: str, run_all: RunAll
 ) -> Masks | None:
     """Return the masks that lines refer to; None if the first refers to none, among others."""
-    from dsprep.places.match import ImageFinder, plain_name
+    from dsprep.places.match import find_elsewhere
 
     numbered = enumerate(text.split("\n"), 1)
     lines = [(number, json.loads(line)) for number, line in numbered if line.strip()]
@@ -132,19 +132,18 @@ def _masks(
         colors.setdefault((IGNORED, IGNORED, IGNORED), IGNORED)
     root = str(source.masks or source.root)
     known_files = files_below(root, run_all)
-    names, found, missing = ImageFinder(known_files), list[str](), list[str]()
     for number, line in lines:
         ref = line.get(attribute)
         if not isinstance(ref, str | None):
             raise SourceError(f"{path}:{number}: {attribute!r:.60} is {ref!r:.60}, not a path")
-        name = plain_name(ref) if ref else ""
-        own_files: Sequence[str] = [name] if name in known_files else names.find(name)
-        missing += [repr(ref)[:80]] if name and len(own_files) != 1 else []
-        found.append(own_files[0] if len(own_files) == 1 else "")
+    meant = find_elsewhere((line.get(attribute) or "" for _, line in lines), known_files)
+    meant.refuse_several(path, lambda one, two: ": give their directory with --masks")
+    missing = [quoted(name) for name in meant.missing if name]
     if missing:
         raise SourceError(
-            f"{path}: {format_count(len(missing), 'mask')} that it names not below {root}, or "
-            f"there several times: {format_some(missing)}: give their directory with --masks"
+            f"{path}: {format_count(len(missing), 'mask')} that it names not below {root}: "
+            f"{format_some(missing)}: give their directory with --masks"
         )
+    found = tuple(meant.paths.fill_null(""))
     sizes = [known_files.get(name, 0) for name in found]
-    return Masks(root, tuple(found), sizes, colors, names=tuple(named[id][0] for id in ids))
+    return Masks(root, found, sizes, colors, names=tuple(named[id][0] for id in ids))

@@ -397,18 +397,12 @@ def _synonyms(path: str) -> Iterator[str]:
 
 def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:
     """Return the images that a list names, a path a line."""
-    from dsprep.places.match import ImageFinder  # not in workers
+    from dsprep.places.match import find_elsewhere  # not in workers
 
-    known, names = frozenset(images), ImageFinder(images)
-    found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        full = full_path(posixpath.join(directory, line))
-        below = full.removeprefix(f"{top}/")
-        if below in known:
-            found.append(below)
-        else:
-            meant = names.find(posixpath.normpath(line))
-            if len(meant) > 1:
-                raise SourceError(f"{directory}: {line!r:.80} may mean several images")
-            found += meant
-    return found
+    known = frozenset(images)
+    lines = list(filter(None, map(str.strip, text.splitlines())))
+    below = [full_path(posixpath.join(directory, line)).removeprefix(f"{top}/") for line in lines]
+    pairs = zip(below, lines, strict=True)
+    meant = find_elsewhere((path if path in known else line for path, line in pairs), images)
+    meant.refuse_several(directory)
+    return meant.paths.drop_nulls().to_list()
