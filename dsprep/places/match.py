@@ -34,7 +34,8 @@ class Spelling(NamedTuple):
 
     Attributes:
         of_name: An expression on the column ``name``.
-        of_path: An expression on the column ``path``, or a value for each path.
+        of_path: An expression on the column ``path``, or a value for each path. A list of texts
+            spells the path in several ways.
     """
 
     of_name: pl.Expr
@@ -105,6 +106,7 @@ class Matches(NamedTuple):
         where: str,
         advice: Callable[[str, str], str] = lambda one, other: "",
         lines: pl.Series | None = None,
+        says: str = "{!r} may mean",
     ) -> None:
         """Raise an error about the first name that may mean several paths, if there is one.
 
@@ -112,6 +114,7 @@ class Matches(NamedTuple):
             where: The file with the names.
             advice: What to do, given two of the paths.
             lines: The line of each name in that file, if it has lines.
+            says: How a message begins, with the name.
         """
         unclear = self.first != self.last
         if not unclear.any():
@@ -123,7 +126,7 @@ class Matches(NamedTuple):
             more = "" if others.is_empty() else more
         else:
             where, more = f"{where}:{lines.filter(unclear)[0]}", also(lines.filter(unclear))
-        said = f"{names[0]!r} may mean {one[0]!r} or {other[0]!r}{advice(one[0], other[0])}"
+        said = f"{says.format(names[0])} {one[0]!r} or {other[0]!r}{advice(one[0], other[0])}"
         raise SourceError(f"{where}: {said}{more}")
 
 
@@ -147,17 +150,25 @@ def match(
             break
         own = left.select("name", key=spelling.of_name)
         known = pl.DataFrame({"path": paths}).select("path", key=spelling.of_path)
+        if isinstance(known.schema["key"], pl.List):
+            known = known.explode("key")
         hits = _hits(own, known, ["key"])
         left = left.join(hits, on="name", how="anti", maintain_order="left")
         unclear = hits.filter(_SEVERAL)
         if nearest and not unclear.is_empty():
             hits = pl.concat((hits.filter(~_SEVERAL), *_nearest(own, known, unclear)))
         found.append(hits)
-    named, meant = names.to_frame("name"), pl.concat(found)
-    joined = named.join(meant, on="name", how="left", maintain_order="left")
-    means = [pl.when(is_path).then("name").otherwise(each).alias(each) for each in _ENDS]
-    ends = joined.select(means)
-    return Matches(names, is_path, *ends)
+    meant = pl.concat(found)
+    if meant.is_empty():
+        paths = pl.select(pl.when(is_path).then(names).alias("path")).to_series()
+        return Matches(names, is_path, paths, paths)
+    ends = _ENDS if meant.select(_SEVERAL.any()).item() else _ENDS[:1]
+    joined = names.to_frame("name").join(
+        meant.select("name", *ends), on="name", how="left", maintain_order="left"
+    )
+    means = [pl.when(is_path).then("name").otherwise(end).alias(end) for end in ends]
+    first, *last = joined.select(means)
+    return Matches(names, is_path, first, *(last or [first]))
 
 
 def _hits(own: pl.DataFrame, known: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:

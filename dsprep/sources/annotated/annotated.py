@@ -374,14 +374,16 @@ def matched(scan: Scan, images: pl.Series) -> tuple[list[int], list[str]]:
     meant.refuse_several(
         scan.where, lambda one, two: ": give the directory that its paths start from as SOURCE"
     )
-    rows = pl.DataFrame({"path": meant.paths, "name": meant.names, "loose": ~meant.are_paths})
-    rows = rows.with_row_index("number")
-    # An image that is named as it is belongs to this name alone.
-    exact = rows["path"].filter(meant.are_paths)
-    is_taken = pl.col("loose") & pl.col("path").is_in(exact.implode())
-    rows = rows.with_columns(path=pl.when(~is_taken).then("path"))
+    rows = pl.DataFrame({"path": meant.paths, "name": meant.names}).with_row_index("number")
+    if not meant.are_paths.all():
+        rows = rows.with_columns(loose=~meant.are_paths)
+        # An image that is named as it is belongs to this name alone.
+        exact = rows["path"].filter(meant.are_paths)
+        is_taken = pl.col("loose") & pl.col("path").is_in(exact.implode())
+        rows = rows.with_columns(path=pl.when(~is_taken).then("path"))
+        rows = rows.sort("loose", maintain_order=True)
     missing = rows.filter(pl.col("path").is_null())["name"].to_list()
-    rows = rows.drop_nulls("path").sort("loose", maintain_order=True)
+    rows = rows.drop_nulls("path")
     _require_one_entry(rows, scan.where)
     joined = images.to_frame("path").join(rows, on="path", how="left", maintain_order="left")
     return joined["number"].cast(pl.Int64).fill_null(_NONE).to_list(), missing

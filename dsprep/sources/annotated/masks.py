@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,10 @@ from dsprep.images.header import read_header
 from dsprep.images.transform import decoded, upright_size
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.storage.files import read_sized
-from dsprep.units import format_count, format_some, quoted
+from dsprep.units import format_count, quoted
 
 if TYPE_CHECKING:
+    from dsprep.places.match import Spelling
     from dsprep.sources.source import Source
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
@@ -131,6 +132,8 @@ def find_masks(
 
     Returns also the files there that are the mask of no image.
     """
+    from dsprep.places.match import match, texts  # not in workers
+
     root = str(source.masks)
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
         raise OptionError(
@@ -140,18 +143,13 @@ def find_masks(
     known = files_below(root, run_all)
     if not known:
         raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
-    by_path = _by_stem(known, lambda path: path.rpartition(".")[0])
-    by_stem = _by_stem(known, lambda path: posixpath.basename(path).rpartition(".")[0])
-    found: list[tuple[str, int]] = []
-    for path in paths:
-        stem = path.rpartition(".")[0]
-        own = by_path.get(stem) or by_stem.get(posixpath.basename(stem)) or ()
-        if len(own) > 1:
-            raise SourceError(
-                f"{root}: {format_some(own)} may each be the mask of {path}: give the directory "
-                "whose paths are those of the images"
-            )
-        found.append((own[0], known[own[0]]) if own else ("", 0))
+    meant = match(texts(paths), texts(known), _spellings())
+    meant.refuse_several(
+        root,
+        lambda one, two: ": give the directory whose paths are those of the images",
+        says="the mask of {!r} may be",
+    )
+    found = [(path, known.get(path, 0)) for path in meant.paths.fill_null("")]
     if not any(path for path, _ in found):
         raise SourceError(
             f"{root}: not one of its {format_count(len(known), 'file')} is called like an image, "
@@ -173,15 +171,16 @@ def files_below(root: str, run_all: RunAll) -> dict[str, int]:
     return known
 
 
-def _by_stem(known: Mapping[str, object], stem_of: Callable[[str], str]) -> dict[str, list[str]]:
-    """Return the paths of masks by the stems of the images that they may belong to."""
-    found: dict[str, list[str]] = {}
-    for path in known:
-        stem = stem_of(path)
-        for ending in _ENDINGS:
-            if stem.endswith(ending):
-                found.setdefault(stem.removesuffix(ending), []).append(path)
-    return found
+def _spellings() -> Iterator[Spelling]:
+    """Compare paths without extension, then stems; those of masks may have an ending more."""
+    import polars as pl
+
+    from dsprep.places.match import Spelling, bare, stem
+
+    for form in (bare, stem):
+        mask = form("path").str
+        forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in _ENDINGS]
+        yield Spelling(form("name"), pl.concat_list(forms).list.drop_nulls())
 
 
 def _values(source: Source) -> dict[int, int] | None:
