@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +31,7 @@ from dsprep.units import format_count
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
+    from dsprep.places.match import Spelling
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -233,29 +233,41 @@ def _read_config(root: str, files: Files, path: str) -> DataYaml:
 
 
 def _texts_of(
-    images: Iterable[str], root: str, below: str, texts: Collection[str], names_file: str
+    images: Sequence[str], root: str, below: str, texts: Collection[str], names_file: str
 ) -> dict[str, str]:
     """Return the text of each image that has one: both below their roots."""
-    found = {}
+    import polars as pl
+
+    from dsprep.places.match import Spelling, bare
+
     head, start = full_path(root) + "/", full_path(below) + "/"
-    for path in images:
-        stem = path.rpartition(".")[0]
-        before, mark, after = f"{head}{stem}".rpartition("/images/")
-        beside = f"{before}/labels/{after}" if mark else f"{head}{stem}"
-        for name in (beside.removeprefix(start), stem, stem.rpartition("images/")[2]):
-            if f"{name}.txt" in texts and f"{name}.txt" != names_file:
-                found[path] = f"{name}.txt"
-                break
-            if start == head:
-                break
-    return found
+    # `images/a.jpg` has `labels/a.txt`, or the text beside it if it lies in no such directory
+    beside = (pl.lit(head) + bare("name")).str.replace("(?s)^(.*)/images/", "$1/labels/")
+    forms = [beside.str.strip_prefix(start)]
+    if start != head:
+        forms += [bare("name"), bare("name").str.replace("(?s)^.*images/", "")]
+    own = [text for text in texts if text.endswith(".txt") and text != names_file]
+    return _matched(images, own, [Spelling(form, bare("path")) for form in forms])
 
 
-def _texts_by_stem(images: Iterable[str], texts: Collection[str]) -> dict[str, str]:
+def _texts_by_stem(images: Sequence[str], texts: Collection[str]) -> dict[str, str]:
     """Return the text of each image by its name alone, in a set with directories of other names."""
-    stems = Counter(map(_stem, texts))
-    own = {_stem(text): text for text in texts if stems[_stem(text)] == 1}
-    return {path: text for path in images if (text := own.get(_stem(path)))}
+    from dsprep.places.match import Spelling, stem
+
+    return _matched(images, texts, [Spelling(stem("name"), stem("path"))])
+
+
+def _matched(
+    images: Sequence[str], texts: Collection[str], spellings: Sequence[Spelling]
+) -> dict[str, str]:
+    """Return the text of each image that has one."""
+    import polars as pl
+
+    from dsprep.places.match import match
+
+    names, paths = (pl.Series(each, dtype=pl.String) for each in (images, list(texts)))
+    pairs = zip(images, match(names, paths, spellings).paths, strict=True)
+    return {image: text for image, text in pairs if text is not None}
 
 
 def _stem(path: str) -> str:
