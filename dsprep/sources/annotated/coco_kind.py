@@ -178,7 +178,7 @@ def _require_most(scan: Scan, place: AnnotatedPlace, path: str) -> None:
     """Refuse files of any name that name few of the images, as the others would be left out."""
     from dsprep.sources.annotated.annotated import matched
 
-    images = place.files.table["path"].to_list()
+    images = place.files.table["path"]
     count = sum(number >= 0 for number in matched(scan, images)[0])
     if 0 < 2 * count < len(images):
         given = path if place.files.archive else os.path.join(place.root, path)

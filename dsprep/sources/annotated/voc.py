@@ -79,7 +79,7 @@ def scan_voc(
             said = f"{format_count(count, f'<{tag.removeprefix(_UNREAD)}>')} of objects left out"
             notes.append(Finding("note", "", said))
     known = {path.rpartition(".")[0] for path in files.table["path"].to_list()}
-    called = [_name(path, known) for path, _ in places]
+    called = _names([path for path, _ in places], known)
     is_whole = below == source.root
     others = [found.path for found in files.findings if found.kind == "not-an-image"]
     others = [path for path in others if not is_left_out(path, source.leave_out)]
@@ -144,15 +144,18 @@ def _other_lists(others: Sequence[str], lists: Collection[str], notes: list[Find
     return found
 
 
-def _name(path: str, known: Collection[str]) -> str:
-    """Return what an XML file calls its image: a path below the root without extension, or less."""
-    stem = posixpath.splitext(path)[0]
-    directory, _, base = stem.rpartition("/")
-    above = posixpath.dirname(directory)
-    for beside in _BESIDE:
-        if (name := posixpath.join(above, beside, base)) in known:
-            return name
-    return stem if stem in known else base
+def _names(paths: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return what XML files call their images: paths without extension or, if unknown, less."""
+    import polars as pl
+
+    from dsprep.places.match import Spelling, bare, match, stem
+
+    names = pl.Series("name", paths, dtype=pl.String)
+    above = bare("name").str.extract("(?s)^(.*/)[^/]*/[^/]*$").fill_null("")
+    forms = [above + f"{beside}/" + stem("name") for beside in _BESIDE]
+    spellings = [Spelling(form, pl.col("path")) for form in (*forms, bare("name"))]
+    meant = match(names, pl.Series(sorted(known), dtype=pl.String), spellings)
+    return meant.paths.fill_null(names.to_frame().select(stem("name")).to_series()).to_list()
 
 
 def _sides(
