@@ -18,7 +18,7 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.text import also
-from dsprep.units import format_some
+from dsprep.units import format_some, quoted
 
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = r"^[0-9a-f]{8}-"  # what Label Studio puts before the names of files
@@ -106,7 +106,7 @@ class Matches(NamedTuple):
         where: str,
         advice: Callable[[str, str], str] = lambda one, other: "",
         lines: pl.Series | None = None,
-        says: str = "{!r} may mean",
+        says: str = "{} may mean",
     ) -> None:
         """Raise an error about the first name that may mean several paths, if there is one.
 
@@ -126,7 +126,9 @@ class Matches(NamedTuple):
             more = "" if others.is_empty() else more
         else:
             where, more = f"{where}:{lines.filter(unclear)[0]}", also(lines.filter(unclear))
-        said = f"{says.format(names[0])} {one[0]!r} or {other[0]!r}{advice(one[0], other[0])}"
+        said = (
+            f"{says.format(quoted(names[0]))} {one[0]!r} or {other[0]!r}{advice(one[0], other[0])}"
+        )
         raise SourceError(f"{where}: {said}{more}")
 
 

@@ -147,7 +147,7 @@ def find_masks(
     meant.refuse_several(
         root,
         lambda one, two: ": give the directory whose paths are those of the images",
-        says="the mask of {!r} may be",
+        says="the mask of {} may be",
     )
     found = [(path, known.get(path, 0)) for path in meant.paths.fill_null("")]
     if not any(path for path, _ in found):

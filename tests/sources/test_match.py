@@ -1,0 +1,96 @@
+"""Which path a name means: by which spelling, by how many directories, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from PIL import Image
+
+from dsprep.errors import SourceError
+from dsprep.places.match import MORE_THAN_NAMES, Matches, find_elsewhere, match
+from dsprep.sources.annotated.masks import find_masks
+from dsprep.sources.source import make_source
+
+PATHS = ["1.jpg", "a/1.jpg", "a/b/1.jpg", "a/2.jpg", "a/2.png", "c/3.x.jpg"]
+
+
+def short(*names: str, paths: Sequence[str] = PATHS) -> Matches:
+    return match(pl.Series(names), pl.Series(paths), MORE_THAN_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("a/1.jpg", "a/1.jpg"),
+        ("1", "1.jpg"),  # without its extension, before the stems of others
+        ("1.jpg", "1.jpg"),
+        ("2.png", "a/2.png"),
+        ("3.x", "c/3.x.jpg"),
+        ("2", None),
+        ("b/1.jpg", None),  # directories start from the root
+    ],
+)
+def test_the_first_spelling_that_has_a_name_counts(name: str, path: str | None) -> None:
+    assert short(name).paths.to_list() == [path]
+
+
+def test_names_without_a_path_and_with_several_are_told_apart() -> None:
+    found = short("2", "none", "1", "2", "a/2")
+    assert found.missing.to_list() == ["none"]
+    assert found.are_paths.to_list() == [False] * 5
+    with pytest.raises(SourceError) as refused:
+        found.refuse_several("x.csv", lambda one, two: ": choose", pl.Series([3, 4, 5, 6, 7]))
+    said = "x.csv:3: '2' may mean 'a/2.jpg' or 'a/2.png': choose"
+    assert str(refused.value) == f"{said} (2 more like this: line 6, 7)"
+    with pytest.raises(SourceError) as refused:
+        found.refuse_several("x.json")
+    said = "x.json: '2' may mean 'a/2.jpg' or 'a/2.png' (1 more like this: a/2)"
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("/home/me/a/b/1.jpg", "a/b/1.jpg"),  # the longest path that ends the name
+        ("/home/me/x/a/1.jpg", "a/1.jpg"),
+        ("b/1", "a/b/1.jpg"),
+        ("./1", "1.jpg"),
+        ("2.gif", None),
+        ("x/1.jpg", None),
+        ("x\\a\\0a1b2c3d-1.jpg", "a/1.jpg"),
+        ("https://host/c/3.x.jpg?token=1", "c/3.x.jpg"),
+    ],
+)
+def test_the_nearest_path_counts_for_what_was_written_elsewhere(
+    name: str, path: str | None
+) -> None:
+    names = ["a/1.jpg", name]
+    assert find_elsewhere(names, PATHS).paths.to_list() == ["a/1.jpg", path]
+    assert names == ["a/1.jpg", name]
+
+
+def test_half_a_character_is_in_no_path() -> None:
+    found = find_elsewhere(["\ud800.jpg", "c/\ud800", "1.jpg"], PATHS)
+    assert found.paths.to_list() == [None, None, "1.jpg"]
+
+
+def test_columns_of_names_do_not_change() -> None:
+    names = pl.Series(["/x/c/3.x.jpg", "1.jpg"])
+    found = find_elsewhere(names, PATHS)
+    assert names.to_list() == found.names.to_list() == ["/x/c/3.x.jpg", "1.jpg"]
+
+
+def test_masks_have_the_names_of_images_and_maybe_an_ending(tmp_path: Path) -> None:
+    for name in ("a/1.png", "a/1_mask.png", "b/2_gt.png", "b/2.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("L", (4, 4), 1).save(tmp_path / name)
+    source = make_source("images", masks=str(tmp_path))
+    masks, others = find_masks(source, ["a/1.png", "x/3.jpg"], map)
+    assert (masks.paths, others) == (("a/1.png", ""), ["a/1_mask.png", "b/2.png", "b/2_gt.png"])
+    with pytest.raises(
+        SourceError, match=r"the mask of 'x/2.jpg' may be 'b/2.png' or 'b/2_gt.png': "
+    ):
+        find_masks(source, ["x/2.jpg"], map)
