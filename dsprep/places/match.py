@@ -28,42 +28,50 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 # Spellings
 
+NAME, PATH = pl.col("name"), pl.col("path")
+
 
 class Spelling(NamedTuple):
     """What a name and the path that it means have in common.
 
     Attributes:
-        of_name: An expression on the column ``name``.
-        of_path: An expression on the column ``path``, or a value for each path. A list of texts
-            spells the path in several ways.
+        of_name: An expression on `NAME`.
+        of_path: An expression on `PATH`, or a value for each path. A list of texts spells the path
+            in several ways.
     """
 
     of_name: pl.Expr
     of_path: pl.Expr | pl.Series
 
 
-def bare(path: str) -> pl.Expr:
-    """Return a column of paths without their extensions."""
-    return pl.col(path).str.replace(r"\.[^./]*$", "")
+def bare(path: pl.Expr) -> pl.Expr:
+    """Return paths without their extensions."""
+    return path.str.replace(r"\.[^./]*$", "")
 
 
-def base(path: str) -> pl.Expr:
-    """Return a column of paths without their directories."""
-    return pl.col(path).str.split("/").list.last()
+def base(path: pl.Expr) -> pl.Expr:
+    """Return paths without their directories."""
+    return path.str.split("/").list.last()
 
 
-def stem(path: str) -> pl.Expr:
-    """Return a column of paths without directories and extensions."""
-    return bare(path).str.split("/").list.last()
+def stem(path: pl.Expr) -> pl.Expr:
+    """Return paths without directories and extensions."""
+    return base(bare(path))
 
 
-MORE_THAN_NAMES = tuple(Spelling(pl.col("name"), form("path")) for form in (bare, base, stem))
+def beside(path: pl.Expr, directory: str) -> pl.Expr:
+    """Return the paths of the same base names in a directory beside those of the paths."""
+    above = path.str.extract("(?s)^(.*/)[^/]*/[^/]*$").fill_null("")
+    return above + f"{directory}/" + base(path)
+
+
+MORE_THAN_NAMES = tuple(Spelling(NAME, form(PATH)) for form in (bare, base, stem))
 """A name may lack the extension and the directories of its path."""
 
 WRITTEN_ELSEWHERE = (
-    Spelling(base("name"), base("path")),
-    Spelling(base("name").str.replace(_UPLOADED, ""), base("path")),
-    Spelling(base("name"), stem("path")),
+    Spelling(base(NAME), base(PATH)),
+    Spelling(base(NAME).str.replace(_UPLOADED, ""), base(PATH)),
+    Spelling(base(NAME), stem(PATH)),
 )
 """A name has directories of another machine, or lacks its extension; the nearest path counts."""
 
@@ -154,7 +162,7 @@ def match(
         known = pl.DataFrame({"path": paths}).select("path", key=spelling.of_path)
         if isinstance(known.schema["key"], pl.List):
             known = known.explode("key")
-        hits = _hits(own, known, ["key"])
+        hits = _hits(own, known, ["key"], are_unique=spelling.of_name is NAME)
         left = left.join(hits, on="name", how="anti", maintain_order="left")
         unclear = hits.filter(_SEVERAL)
         if nearest and not unclear.is_empty():
@@ -173,10 +181,12 @@ def match(
     return Matches(names, is_path, first, *(last or [first]))
 
 
-def _hits(own: pl.DataFrame, known: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
+def _hits(
+    own: pl.DataFrame, known: pl.DataFrame, on: Sequence[str], are_unique: bool = False
+) -> pl.DataFrame:
     """Return the names that have a path, with the first and the last of their paths."""
     ends = {"first": pl.col("path").min(), "last": pl.col("path").max()}
-    if own.select(on).n_unique() < own.height:  # else each path has one name at most
+    if not are_unique and own.select(on).n_unique() < own.height:  # a path may have several names
         known = known.join(own.select(on), on=on, how="semi").group_by(on).agg(**ends)
         return own.join(known, on=on).select(*_HITS)
     hits = own.join(known, on=on)

@@ -175,12 +175,12 @@ def _spellings() -> Iterator[Spelling]:
     """Compare paths without extension, then stems; those of masks may have an ending more."""
     import polars as pl
 
-    from dsprep.places.match import Spelling, bare, stem
+    from dsprep.places.match import NAME, PATH, Spelling, bare, stem
 
     for form in (bare, stem):
-        mask = form("path").str
+        mask = form(PATH).str
         forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in _ENDINGS]
-        yield Spelling(form("name"), pl.concat_list(forms).list.drop_nulls())
+        yield Spelling(form(NAME), pl.concat_list(forms).list.drop_nulls())
 
 
 def _values(source: Source) -> dict[int, int] | None:

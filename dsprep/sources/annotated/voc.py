@@ -148,14 +148,13 @@ def _names(paths: Sequence[str], known: Collection[str]) -> list[str]:
     """Return what XML files call their images: paths without extension or, if unknown, less."""
     import polars as pl
 
-    from dsprep.places.match import Spelling, bare, match, stem
+    from dsprep.places.match import NAME, PATH, Spelling, bare, beside, match, stem
 
     names = pl.Series("name", paths, dtype=pl.String)
-    above = bare("name").str.extract("(?s)^(.*/)[^/]*/[^/]*$").fill_null("")
-    forms = [above + f"{beside}/" + stem("name") for beside in _BESIDE]
-    spellings = [Spelling(form, pl.col("path")) for form in (*forms, bare("name"))]
-    meant = match(names, pl.Series(sorted(known), dtype=pl.String), spellings)
-    return meant.paths.fill_null(names.to_frame().select(stem("name")).to_series()).to_list()
+    forms = (*(beside(bare(NAME), directory) for directory in _BESIDE), bare(NAME))
+    images = pl.Series(sorted(known), dtype=pl.String)
+    meant = match(names, images, [Spelling(form, PATH) for form in forms])
+    return meant.paths.fill_null(names.to_frame().select(stem(NAME)).to_series()).to_list()
 
 
 def _sides(

@@ -65,14 +65,13 @@ def _named(
     root: str, called: Sequence[str], paths: Sequence[str], sizes: Mapping[str, int]
 ) -> Masks:
     """Return the mask of each image: of its name, in the directory beside that of images."""
-    by_stem = {posixpath.splitext(path)[0]: path for path in paths}
-    by_base = {posixpath.basename(stem): path for stem, path in by_stem.items()}
-    found = []
-    for name in called:
-        directory, base = posixpath.split(name)
-        beside = posixpath.join(posixpath.dirname(directory), "SegmentationClass", base)
-        is_loose = len(by_base) == len(by_stem)
-        found.append(by_stem.get(beside) or (by_base.get(base, "") if is_loose else ""))
+    from dsprep.places.match import NAME, PATH, Spelling, bare, base, beside, match, stem, texts
+
+    spellings = (
+        Spelling(beside(NAME, "SegmentationClass"), bare(PATH)),
+        Spelling(base(NAME), stem(PATH)),
+    )
+    found = match(texts(called), texts(paths), spellings).paths.fill_null("")
     return Masks(root, tuple(found), [sizes.get(path, 0) for path in found])
 
 

@@ -238,23 +238,23 @@ def _texts_of(
     """Return the text of each image that has one: both below their roots."""
     import polars as pl
 
-    from dsprep.places.match import Spelling, bare
+    from dsprep.places.match import NAME, PATH, Spelling, bare
 
     head, start = full_path(root) + "/", full_path(below) + "/"
     # `images/a.jpg` has `labels/a.txt`, or the text beside it if it lies in no such directory
-    beside = (pl.lit(head) + bare("name")).str.replace("(?s)^(.*)/images/", "$1/labels/")
+    beside = (pl.lit(head) + bare(NAME)).str.replace("(?s)^(.*)/images/", "$1/labels/")
     forms = [beside.str.strip_prefix(start)]
     if start != head:
-        forms += [bare("name"), bare("name").str.replace("(?s)^.*images/", "")]
+        forms += [bare(NAME), bare(NAME).str.replace("(?s)^.*images/", "")]
     own = [text for text in texts if text.endswith(".txt") and text != names_file]
-    return _matched(images, own, [Spelling(form, bare("path")) for form in forms])
+    return _matched(images, own, [Spelling(form, bare(PATH)) for form in forms])
 
 
 def _texts_by_stem(images: Sequence[str], texts: Collection[str]) -> dict[str, str]:
     """Return the text of each image by its name alone, in a set with directories of other names."""
-    from dsprep.places.match import Spelling, stem
+    from dsprep.places.match import NAME, PATH, Spelling, stem
 
-    return _matched(images, texts, [Spelling(stem("name"), stem("path"))])
+    return _matched(images, texts, [Spelling(stem(NAME), stem(PATH))])
 
 
 def _matched(

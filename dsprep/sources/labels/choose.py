@@ -15,7 +15,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
-from dsprep.places.match import Spelling, match
+from dsprep.places.match import NAME, Spelling, match
 from dsprep.sample import key_expr
 from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
 from dsprep.sources.readers import FileReader, facts_at
@@ -188,7 +188,7 @@ def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str
 
     def spellings() -> Iterator[Spelling]:
         if samples.has_places:
-            yield Spelling(pl.col("name"), plain_paths(samples.long_names()))
+            yield Spelling(NAME, plain_paths(samples.long_names()))
         yield Spelling(key_expr("name"), samples.keys())
 
     names = rows["file"]
