@@ -18,7 +18,7 @@ from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import ground_truth, label_studio
 from tests.sources.annotation_contract import AnnotationTests
-from tests.sources.boxes import ROW, box, coco, read, voc, voc_object, write
+from tests.sources.boxes import ROW, box, boxes, coco, read, voc, voc_object, write
 
 
 class TestCoco(AnnotationTests):
@@ -103,6 +103,8 @@ def test_two_kinds_that_are_equally_sure_are_one_error(tmp_path: Path) -> None:
             said = f"^{re.escape(str(root))}: has annotations of {words}: name those to take with "
             with pytest.raises(SourceError, match=said):
                 read(root)
+            others = [name for name in two.files if name not in one.files]
+            assert boxes(read(root, leave_out=others)[0]) != {}
 
 
 def test_the_format_of_a_path_is_unclear(tmp_path: Path) -> None:

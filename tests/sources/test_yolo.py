@@ -265,10 +265,10 @@ def test_content_decides_and_not_the_first_name(tmp_path: Path) -> None:
     files = {**images, **texts, "classes.txt": "cat\n"}
     found = {path: CAT if "5" in path else [] for path in images}
     assert boxes(read(write(tmp_path / "empty", files))[0]) == found
-    no_rows = {**images, **dict.fromkeys(texts, "a cat on a mat\n")}
-    root = write(tmp_path / "no rows", no_rows)
-    assert read(root)[0].annotated is None
-    assert len(read(root, leave_out=["labels"])[0]) == 9
+    for text in ("a cat on a mat\n", "0 1 0 0 1 1\n"):  # captions, attributes
+        root = write(tmp_path / text.split()[-1], {**images, **dict.fromkeys(texts, text)})
+        assert read(root)[0].annotated is None
+        assert len(read(root, leave_out=["labels"])[0]) == 9
     mixed = {**images, **texts, "labels/0.txt": "0 1 2\n", "data.yaml": NAMES}
     root = write(tmp_path / "mixed", mixed)
     with pytest.raises(SourceError, match="has 3 columns"):

@@ -105,7 +105,8 @@ def _are_rows(head: bytes) -> bool:
     lines = head.removeprefix(codecs.BOM_UTF8).splitlines()
     lines = lines[:-1] if len(head) == HEAD else lines
     rows = [line.strip() for line in lines if line.strip()][:_ROWS]
-    return bool(rows) and all(map(_ROW.fullmatch, rows))
+    # Whole numbers alone may be anything, such as attributes; shares of an image have a point.
+    return any(b"." in row for row in rows) and all(map(_ROW.fullmatch, rows))
 
 
 def _recognized(place: AnnotatedPlace) -> tuple[str | None, str]:
