@@ -19,7 +19,7 @@ from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, lacks_labels
-from dsprep.sources.likely_masks import MASKS, PARTS, image_of
+from dsprep.sources.likely_masks import MASKS, PARTS, image_of, pairs_for
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.storage.files import is_dir
@@ -193,18 +193,9 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
 
 def _pairs_of(source: Source, path: str, image: str) -> Iterator[tuple[str, Source, str]]:
     """Yield the options that take an image and another part of its sample together."""
-    parts = [each.split("/") for each in (image, path)]
-    differs = [one != other for one, other in zip(*parts, strict=False)]
-    depth = differs.index(True)
-    field = re.sub(r"[^a-z0-9_]", "_", parts[1][depth].lower())
-    patterns = [
-        "/".join([*each[: depth + 1], "**" if len(each) > depth + 2 else "*"])
-        + posixpath.splitext(each[-1])[1]
-        for each in parts
-    ]
-    pairs = dict(zip(("image", field), patterns, strict=True))
-    option = f"--pair {shlex.quote(f'image={patterns[0]}')} --pair"
-    yield option, source.replace(pairs=pairs), f"{field}={patterns[1]}"
+    pairs = pairs_for(image, path)
+    first, second = (f"{name}={pattern}" for name, pattern in pairs.items())
+    yield f"--pair {shlex.quote(first)} --pair", source.replace(pairs=pairs), second
 
 
 def _as_given(source: Source, path: str) -> str:

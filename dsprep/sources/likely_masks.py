@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import posixpath
 import re
+import shlex
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -85,7 +86,8 @@ def without_masks(root: str, files: Files) -> Files:
     masks = _masks(paths, _Pictures(root, files))
     parts = _parts(_without(paths, masks))
     if not masks and not parts:
-        return files
+        note = _note_on_names(paths)
+        return files._replace(findings=[*files.findings, note]) if note else files
     found = [Finding("left-over", path, detail) for path, detail in (masks | parts).items()]
     findings = sorted([*files.findings, *found], key=lambda each: each.path)
     table = files.table.filter(~pl.col("path").is_in([*masks, *parts]))
@@ -99,6 +101,19 @@ def _without(paths: pl.Series, others: Collection[str]) -> pl.Series:
 def image_of(detail: str) -> str:
     """Return the image that the detail of a mask, or of another part of its sample, names."""
     return detail.removeprefix(f"{MASKS} ").removeprefix(f"{PARTS} ").removesuffix(_SAME_NAME)
+
+
+def pairs_for(image: str, other: str) -> dict[str, str]:
+    """Return what ``--pair`` takes for two images of one name in parallel directories."""
+    parts = [each.split("/") for each in (image, other)]
+    depth = next(at for at, (one, two) in enumerate(zip(*parts, strict=False)) if one != two)
+    patterns = [
+        "/".join([*each[: depth + 1], "**" if len(each) > depth + 2 else "*"])
+        + posixpath.splitext(each[-1])[1]
+        for each in parts
+    ]
+    field = re.sub(r"[^a-z0-9_]", "_", parts[1][depth].lower())
+    return dict(zip(("image", field), patterns, strict=True))
 
 
 # Masks
@@ -266,6 +281,44 @@ def _parts(paths: pl.Series) -> dict[str, str]:
     for pairs in _parallel_pairs(paths, _are_parts):
         parts |= _with_details(pairs, PARTS, _SAME_NAME)
     return parts
+
+
+def _note_on_names(paths: pl.Series) -> Finding | None:
+    """Return a note if directories have images of the same names, and these are no numbers."""
+    if _are_numbered(paths.gather_every(max(1, len(paths) // _SAMPLED)).to_list(), len(paths)):
+        return None
+    pairs = next(_parallel_pairs(paths, _are_of_one_size), None)
+    if pairs is None:
+        return None
+    other, image = min(pair for pair in pairs if pair[1])
+    patterns = (f"{name}={pattern}" for name, pattern in pairs_for(image, other).items())
+    options = " ".join(f"--pair {shlex.quote(each)}" for each in patterns)
+    return Finding(
+        "note",
+        "",
+        f"images of the same names lie in two directories, such as {image} and {other}: if each "
+        f"directory has a part of every sample, give {options}",
+    )
+
+
+def _are_numbered(sampled: Iterable[str], count: int) -> bool:
+    """Return whether somebody has counted the images, of which some are given: `img_001`."""
+    stems = [posixpath.splitext(posixpath.basename(path))[0] for path in sampled]
+    words = {re.sub(r"\d+", "", stem) for stem in stems}
+    numbers = [int("".join(re.findall(r"\d", stem)) or 0) for stem in stems]
+    return (
+        len(words) <= _MOST_PARALLEL
+        and max(numbers, default=0) - min(numbers, default=0) < 4 * count
+    )
+
+
+def _are_of_one_size(groups: Groups) -> tuple[str, Sequence[str]]:
+    """Choose two directories of nearly as many images."""
+    if len(groups) != 2 or any(side_name(name) for name in groups):
+        return "", ()
+    image, other = sorted(groups)
+    sizes = sorted(map(len, groups.values()))
+    return (image, [other]) if 10 * sizes[0] >= 9 * sizes[1] else ("", ())
 
 
 def _with_details(pairs: Iterable[Pair], begin: str, end: str) -> dict[str, str]:

@@ -382,6 +382,20 @@ def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
     assert len(catalog) == 3
 
 
+def test_directories_of_the_same_names_are_a_note(tmp_path: Path) -> None:
+    names = [f"JPCLN{number * 97:03d}" for number in range(9)]
+    files: Content = {
+        f"{of}/{name}.png": photo("PNG", 1) for of in ("CXR", "lung") for name in names
+    }
+    said = "such as CXR/JPCLN000.png and lung/JPCLN000.png: if each directory has a part of every "
+    said += "sample, give --pair 'image=CXR/*.png' --pair 'lung=lung/*.png'"
+    catalog, findings = read(write(tmp_path / "parts", files))
+    assert catalog.classes == ("CXR", "lung")
+    assert said in notes(findings)
+    numbered: Content = {f"{of}/{at}.jpg": None for of in ("cat", "dog") for at in range(9)}
+    assert notes(read(write(tmp_path / "counted", numbered))[1]) == ""
+
+
 SAMPLES: dict[str, Content] = {
     "sprites of numbers": layout("hats/*.png", "masks/*.png", mode="P", kind="PNG")
     | layout("hats/*.png", mode="P")
