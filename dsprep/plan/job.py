@@ -146,7 +146,9 @@ class Job:
         """Return the words after ``dsprep`` of this command; none if no command line says it."""
         given = {"--to": self.given.get("--format"), **self.given}
         if not isinstance(given.get("--classes", ""), str):
-            given.pop("--classes")  # only a layout, which is given as well, has names
+            if "--layout" not in given:
+                return []  # names are given in Python alone
+            given.pop("--classes")  # the layout has the names
         if self.command not in _KINDS or isinstance(given.get("--schema"), Schema):
             return []
         sources: Any = given["--sources"]

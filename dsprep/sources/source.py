@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar, cast
 
@@ -12,7 +13,7 @@ from dsprep.arguments import AnyPath
 from dsprep.declared import Options, called_with, field, options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.augmented import MANIFESTS
-from dsprep.numbering import Known
+from dsprep.numbering import Known, require_lines
 from dsprep.opening import opened
 from dsprep.options import given_options, require_effect
 from dsprep.places.names import expand, located
@@ -98,7 +99,7 @@ class Source(SourceOptions, ClassOptions):
 
         path = self.classes_file
         if not path:
-            return tuple(self.classes) if self.classes else None
+            return _distinct(self.classes) if self.classes else None
         if path.startswith(f"{self.root.rstrip('/')}/") and not exists(path):
             in_archive = read_beside(self.root, path)
             return classes_in(decode_text(in_archive, path), path)
@@ -151,6 +152,14 @@ class Source(SourceOptions, ClassOptions):
             raise OptionError("give --parts or --pair, not both")
         if self.voc_origin not in (None, 0, 1):
             raise OptionError(f"--voc-origin {self.voc_origin}: the first pixel is 0 or 1")
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the given names of classes, which have to fit into a file of them."""
+    require_lines(names, "--classes")
+    if again := [name for name, count in Counter(names).items() if count > 1]:
+        raise OptionError(f"--classes: names {again[0]!r} twice")
+    return tuple(names)
 
 
 def choice_of(options: FieldOptions) -> Choice:

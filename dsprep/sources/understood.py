@@ -99,6 +99,8 @@ def _given(source: Source, options: Options) -> Iterator[Inferred]:
         why = f"given by {flag}"
         if name == SCHEMA and not isinstance(value, str):
             yield Inferred(name, None, f"{flag} was given as a value; name its file below SOURCE")
+        elif not _is_text(value):
+            yield Inferred(name, None, f"{flag} is not UTF-8, so give it on the command line")
         elif not is_path(name, value):
             yield Inferred(name, value, why)
         elif (paths := _below_source(source.root, value)) is not None:
@@ -109,10 +111,15 @@ def _given(source: Source, options: Options) -> Iterator[Inferred]:
 
 
 def _below_source(root: str, value: Any) -> Any:
-    """Return a path, or each of several, as it lies below a data set; None if one does not."""
+    """Return a path, or each of several, as it lies below a data set; None if one does not.
+
+    Nor does one whose name is not UTF-8, which no text can have.
+    """
     if not isinstance(value, str):
         found = [_below_source(root, each) for each in value]
         return None if None in found else found
+    if not _is_text(value):
+        return None
     top, path = full_path(root), full_path(value)
     if path == top:
         return "."
@@ -120,6 +127,15 @@ def _below_source(root: str, value: Any) -> Any:
         return path.removeprefix(f"{top.rstrip('/')}/")
     is_member = not (exists(value) or is_dir(root)) and is_archive(root)
     return posixpath.normpath(value) if is_member else None
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether UTF-8 can hold a value: the command line also takes other bytes."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text_of(lines: Sequence[Inferred], of_kinds: Mapping[str, Any]) -> str:
@@ -209,6 +225,8 @@ def recorded(
             continue
         if is_path(name, value) and option_name(name) in given:
             value = _without_place(source.root, value)
+        if not _is_text(value):
+            continue
         table, _, key = key_of(name).partition(".")
         found.setdefault(table, {})[key] = value
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.sources.layout import read_layout
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source
@@ -162,6 +162,13 @@ class TestTaken:
         assert said in str(caught.value)
         assert "\n" not in str(caught.value)
 
+    def test_options_of_other_packages(self, birds: Path, tmp_path: Path) -> None:
+        path = written(tmp_path / "a.toml", MARK + "[kind-options]\nframe-rate = 5\n")
+        source = make_source(str(birds), layout=path, kind_options={"depth": 1})
+        assert source.kind_options == {"frame_rate": 5, "depth": 1}
+        with pytest.raises(OptionError, match=r"--frame-rate 5 .*: no kind of source has this"):
+            read_source(make_source(str(birds), layout=path))
+
     def test_one_data_set(self, birds: Path, tmp_path: Path) -> None:
         path = written(tmp_path / "a.toml", MARK + "[labels]\nlabels = 'ages.csv'")
         with pytest.raises(OptionError, match=r"labels\.labels: a layout is of one data set"):
@@ -199,6 +206,24 @@ class TestTaken:
         path = written(tmp_path / "b.toml", MARK + "[labels]\nlabels = 1\n")
         done = run_here("pack", birds, tmp_path / "b.rec", "--layout", path)
         assert (done.code, done.err.count("\n")) == (2, 1)
+
+    def test_names_of_classes_have_to_fit_into_a_file(self, birds: Path, tmp_path: Path) -> None:
+        for names, said in (
+            ('["a", "a"]', "--classes: names 'a' twice"),
+            (r'["a\nb"]', "does not fit on a line"),
+        ):
+            path = written(tmp_path / "a.toml", f"{MARK}[labels]\nclasses = {names}\n")
+            with pytest.raises(DsprepError, match=said):
+                read_source(make_source(str(birds), layout=path))
+
+    def test_names_that_are_not_utf8_are_given_again(self, birds: Path, tmp_path: Path) -> None:
+        table = birds / "\udce9.csv"
+        (birds / "ages.csv").rename(table)
+        text = Path(inspected(birds, labels=table)).read_text(encoding="utf-8")
+        assert "# --labels is not UTF-8, so give it on the command line\n" in text
+        dsprep.pack(str(birds), str(tmp_path / "a"), to="recordio", workers=1, labels=table)
+        found = json.loads(Path(tmp_path / "a/manifest.json").read_bytes())["layout"]["labels"]
+        assert found["labels"].keys() == {"crc32c"}
 
 
 class TestRecorded:
