@@ -219,6 +219,16 @@ def are_sides(names: Iterable[str]) -> bool:
     return bool(by_rest) and (is_plain or all(len(own) > 1 for own in by_rest.values()))
 
 
+def sides_among(names: Iterable[str]) -> list[str]:
+    """Return which names are those of sides of one data set; others may lie between them."""
+    by_rest: dict[str, dict[str, str]] = {}
+    for name in sorted(names):
+        if (found := side_name(name)) is not None:
+            by_rest.setdefault(re.sub(r"[\W\d_]", "", found.rest), {})[name] = found.side
+    sides = (own for own in by_rest.values() if len(set(own.values())) > 1)
+    return list(chain.from_iterable(sides))
+
+
 def depth_of_sides(directories: Iterable[str]) -> int:
     """Return at which depth, from 1, the paths of directories lead through sides; 0 if nowhere."""
     first, *others = (path.split("/") for path in directories)

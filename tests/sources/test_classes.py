@@ -101,6 +101,21 @@ def test_sides_and_kinds_of_files_are_said(
     assert said.format(root=tmp_path) in note
 
 
+def test_sides_beside_other_directories_are_said(tmp_path: Path) -> None:
+    root = tmp_path / "market"
+    for at, side in enumerate(("bounding_box_test", "bounding_box_train", "query", "query")):
+        fill(root, side)
+        for person in ("0001", "0002"):
+            (root / side / f"{person}_c{at}s1.jpg").write_bytes(bytes([at]))
+        (root / side / "1.jpg").unlink()
+    said, hint = notes(root)
+    assert said.startswith(
+        "bounding_box_test/, bounding_box_train/ are called like sides of a data"
+    )
+    assert said.endswith(f"name it as the source: dsprep pack {root}/bounding_box_test")
+    assert hint == "--label-regex '^([^._-]+)[._-]' takes 2 classes from file names: 0001, 0002"
+
+
 def test_directories_of_kinds_of_files_are_said(tmp_path: Path) -> None:
     for directories, said in (
         (("JPEGImages", "masks"), "dsprep pack {root}/JPEGImages --masks {root}/masks"),

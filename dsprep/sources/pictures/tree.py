@@ -23,6 +23,7 @@ from dsprep.places.files import (
     sides_of,
     with_sides_of_directories,
 )
+from dsprep.places.names import SPLITS, sides_among
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.heads import is_harmless
@@ -111,6 +112,7 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Fou
         numbers, classes, more = classes_of_directories(
             *(table["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
         )
+        notes += _notes_on_sides(classes or (), below, root)
     notes += more
     if numbers is None and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
@@ -131,6 +133,21 @@ def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred
         yield Inferred("classes", catalog.classes, "the directories, in the order of their numbers")
     else:
         yield Inferred("classes", catalog.classes, "what the regular expression finds in names")
+
+
+def _notes_on_sides(classes: Sequence[str], paths: pl.Series, root: str) -> list[Finding]:
+    """Say which classes are called like sides, if not all are: `bounding_box_train`, `query`."""
+    sides = [side for side in sides_among(classes) if side.lower() not in SPLITS]
+    others = [name for name in classes if name not in sides]
+    if not sides or not others:
+        return []
+    are, named = (format_some([f"{name}/" for name in some]) for some in (sides, others))
+    detail = (
+        f"{are} are called like sides of a data set, but not {named}: all are classes here; to "
+        f"read one side, name it as the source: dsprep pack {os.path.join(root, sides[0])}"
+    )
+    hint = hint_in_names(paths)
+    return [Finding("note", "", each) for each in (detail, hint) if each]
 
 
 def _only_table(files: Files, root: str) -> str:
