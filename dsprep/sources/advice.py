@@ -101,24 +101,14 @@ def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str] | None) -
 def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: int) -> Iterator[str]:
     """Yield what a file tells, which option takes it in, and which one leaves it out."""
     directory, extension = _where(finding), extension_in(finding.path)
-    is_whole = directory != posixpath.dirname(finding.path)
-    alike = [
-        each.path
-        for each in left
-        if extension_in(each.path) == extension
-        and (
-            each.path.startswith(f"{directory}/")
-            if is_whole
-            else posixpath.dirname(each.path) == directory
-        )
-    ]
-    what = finding.path
-    if len(alike) > 1:
-        kind = extension if extension != NO_EXTENSION else f"files {extension}"
-        count = format_count(len(alike), f"{kind} file") if kind == extension else kind
-        what = f"{count} in {directory or 'SOURCE'}, such as {finding.path}"
-    told = re.sub("^has", "have", re.sub("^(name|belong)s", r"\1", finding.detail))
-    yield f"{what}: {told if len(alike) > 1 else finding.detail}"
+    count = _count_alike(finding, left)
+    told, what = finding.detail, finding.path
+    if count > 1:
+        files = format_count(count, f"{extension} file")
+        files = f"files {extension}" if extension == NO_EXTENSION else files
+        what = f"{files} in {directory or 'SOURCE'}, such as {finding.path}"
+        told = re.sub("^has", "have", re.sub("^(name|belong)s", r"\1", told))
+    yield f"{what}: {told}"
     advice = _ADVICE.get(finding.detail, "")
     if advice:
         yield f"dsprep does not read these yet: {advice}"
@@ -129,8 +119,17 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
     if finding.detail.startswith(PARTS):
         yield "to take directories for classes: --from images"
     pattern = posixpath.join(glob.escape(directory), f"*{extension}")
-    pattern = pattern if len(alike) > 1 and extension != NO_EXTENSION else finding.path
+    pattern = pattern if count > 1 and extension != NO_EXTENSION else finding.path
     yield f"to go on without: --leave-out {shlex.quote(pattern)}"
+
+
+def _count_alike(finding: Finding, left: Sequence[Finding]) -> int:
+    """Return how many files of an extension lie in the directory of one, or also below it."""
+    directory, extension = _where(finding), extension_in(finding.path)
+    own = [each.path for each in left if extension_in(each.path) == extension]
+    if directory != posixpath.dirname(finding.path):
+        return sum(path.startswith(f"{directory}/") for path in own)
+    return sum(posixpath.dirname(path) == directory for path in own)
 
 
 def _where(finding: Finding) -> str:

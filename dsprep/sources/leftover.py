@@ -160,23 +160,28 @@ def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> 
         paths = _left_over(findings)
         still_left = set(paths)
         heads = {path: head for path, head in heads.items() if path in still_left}
+    said, notes = _said_of(source, catalog, paths, heads)
+    return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def _said_of(
+    source: Source, catalog: Catalog, paths: Sequence[str], heads: Mapping[str, bytes]
+) -> tuple[dict[str, Finding], list[Finding]]:
+    """Return the findings about files that are left over, by path, and notes about others."""
     said = _annotations_in(heads, catalog, are_given=bool(source.annotations))
-    images = catalog.table["path"]
-    is_bare = lacks_labels(catalog) and not source.chooses
-    told, notes = _names_in(
-        {path: heads[path] for path in heads if path not in said}, images, is_bare
-    )
+    others = {path: head for path, head in heads.items() if path not in said}
+    images, is_bare = catalog.table["path"], lacks_labels(catalog) and not source.chooses
+    told, notes = _names_in(others, images, is_bare)
     for path, detail in _beside(paths, images).items():
         if is_bare and extension_in(path) in _BESIDE:
             told.setdefault(path, Finding("left-over", path, detail))
         elif path not in said:
             notes.append(_not_read(f"{path} {detail}"))
-    if source.chooses:
-        first = {group_of(path): finding for path, finding in reversed(said.items())}
-        notes += [_not_read(f"{each.path} {each.detail}") for each in first.values() if each.detail]
-        said = {}
-    said = told | said
-    return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+    if not source.chooses:
+        return told | said, notes
+    first = {group_of(path): finding for path, finding in reversed(said.items())}
+    notes += [_not_read(f"{each.path} {each.detail}") for each in first.values() if each.detail]
+    return told, notes
 
 
 def _annotations_in(

@@ -121,25 +121,31 @@ def pairs_for(image: str, other: str) -> dict[str, str]:
 
 def _masks(paths: pl.Series, pictures: _Pictures) -> dict[str, str]:
     """Return likely masks; the first of each directory with a detail."""
-    candidates = [path for path in paths.filter(_may_be(paths)) if _is_named(path)]
-    images = _nearest_images(candidates, paths) if 0 < len(candidates) < len(paths) else {}
-    by_name: dict[str, list[str]] = {}
-    for path in sorted(candidates) if images else ():
-        by_name.setdefault(_convention(path), []).append(path)
     masks: dict[str, str] = {}
-    for own in sorted(by_name.values(), key=len, reverse=True)[:_CONVENTIONS]:
-        pairs = [(path, images[path]) for path in own if path in images]
-        if len(pairs) < 2 and len(pairs) < len(paths) // _MOST_FOR_ONE:
-            continue  # one picture among many tells nothing
+    for own, pairs in _named_alike(paths):
         if _are_masks(pairs, pictures):
-            first = {posixpath.dirname(path): pair for pair in reversed(pairs) for path in pair[:1]}
-            own = [path for path in own if posixpath.dirname(path) in first]
-            masks |= dict.fromkeys(own, "")
-            masks |= {path: f"{MASKS} {image}" for path, image in first.values()}
+            where = {posixpath.dirname(path) for path, _ in pairs}
+            masks |= {path: "" for path in own if posixpath.dirname(path) in where}
+            masks |= _with_details(pairs, MASKS, "")
     for pairs in _parallel_pairs(_without(paths, masks), _lossless_beside_lossy):
         if _are_masks([pair for pair in pairs if pair[1]], pictures):
             masks |= _with_details(pairs, MASKS, "")
     return masks
+
+
+def _named_alike(paths: pl.Series) -> Iterator[tuple[list[str], list[Pair]]]:
+    """Yield files that one word calls masks, and those of them that have an image, with that."""
+    candidates = [path for path in paths.filter(_may_be(paths)) if _is_named(path)]
+    if not 0 < len(candidates) < len(paths):
+        return
+    images = _nearest_images(candidates, paths)
+    by_name: dict[str, list[str]] = {}
+    for path in sorted(candidates):
+        by_name.setdefault(_convention(path), []).append(path)
+    for own in sorted(by_name.values(), key=len, reverse=True)[:_CONVENTIONS]:
+        pairs = [(path, images[path]) for path in own if path in images]
+        if len(pairs) > 1 or len(pairs) >= len(paths) // _MOST_FOR_ONE:
+            yield own, pairs  # otherwise one picture among many, which tells nothing
 
 
 def _may_be(paths: pl.Series) -> pl.Series:
@@ -475,24 +481,21 @@ def _are_masks(pairs: Sequence[Pair], pictures: _Pictures) -> bool:
 
 def _is_mask(mask: str, image: str, heads: Mapping[str, bytes], pictures: _Pictures) -> bool:
     """Return whether a picture has the size of an image, and fewer values than that."""
-    if mask not in heads or image not in heads:
-        return False
     try:
-        one, other = (read_header(heads[path]) for path in (mask, image))
+        one, other = (read_header(heads.get(path, b"")) for path in (mask, image))
     except BadSample:
         return False
     if (one.width, one.height) != (other.width, other.height):
         return False
-    is_lossy = [each.kind == "jpg" for each in (one, other)]
-    is_named = _is_named(mask)
+    is_lossy, is_named = one.kind == "jpg", _is_named(mask)
     if one.width * one.height > _MOST_PIXELS:  # few values take few bytes
-        return is_named and not is_lossy[0] and pictures.bits(mask) < one.width * one.height
-    if not _has_few_values(pictures.whole(mask), is_lossy[0], is_named):
+        return is_named and not is_lossy and pictures.bits(mask) < one.width * one.height
+    if not _has_few_values(pictures.whole(mask), is_lossy, is_named):
         return False
-    if not is_lossy[0] and (is_lossy[1] or (is_named and _is_among_images(image))):
+    if not is_lossy and (other.kind == "jpg" or (is_named and _is_among_images(image))):
         return True
     picture = pictures.whole(image)
-    return picture is not None and not _has_few_values(picture, is_lossy[1], is_named)
+    return picture is not None and not _has_few_values(picture, other.kind == "jpg", is_named)
 
 
 def _is_among_images(path: str) -> bool:
