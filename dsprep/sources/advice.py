@@ -86,7 +86,7 @@ def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str] | None) -
     out = [each for each in left if is_out[each.path]]
     other = [each for each in left if not is_out[each.path]]
     if other:
-        first = min(other, key=lambda each: not each.detail)
+        first = min(other, key=lambda each: (not each.detail, each.path))
         counts = format_extensions(Counter(extension_in(each.path) for each in other))
         why = f", which {first.detail}" if first.detail else ""
         yield f"the shards do not hold all of the source: {counts}, such as {first.path}{why}"
