@@ -83,11 +83,12 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
 
     if catalog.settled is UNSETTLED:
         every = source.needs_names or source.keep_classes is not None
-        catalog, notes = with_schema(catalog, source.choice, every, run_all)
+        catalog, notes = with_schema(catalog, source.choice_of_samples, every, run_all)
         findings = [*findings, *notes]
-    if source.choice.box and not catalog.settled.box:
+    box = source.choice_of_samples.box
+    if box and not catalog.settled.box:
         raise OptionError(
-            f"--box {source.choice.box} has no effect: it tells how the boxes of a table or of "
+            f"--box {box} has no effect: it tells how the boxes of a table or of "
             "Hugging Face's data sets are read; give the table with --annotations"
         )
     if source.keep_classes is not None:
@@ -249,7 +250,7 @@ def _detected(source: Source, run_all: RunAll) -> tuple[ChosenKind, Found | None
     from dsprep.sources.infer import with_schema
     from dsprep.sources.pictures.tree import read_tree
 
-    catalog, notes = with_schema(_widened(found[0]), source.choice, True, run_all)
+    catalog, notes = with_schema(_widened(found[0]), source.choice_of_samples, True, run_all)
     if catalog.annotated is None:  # a list makes one set of what it names
         catalog = replace(catalog, table=catalog.table.drop("side", strict=False), sides=())
     files = Files.of(catalog, [*found[1], *notes])

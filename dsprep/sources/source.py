@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar, cast
 
 from dsprep.annotations.orders import Order
@@ -20,13 +21,7 @@ from dsprep.places.names import expand, located
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.layout import with_layout
-from dsprep.sources.options import (
-    AnnotationOptions,
-    ClassOptions,
-    FieldOptions,
-    SelectionOptions,
-    SourceOptions,
-)
+from dsprep.sources.options import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
 from dsprep.storage.files import exists
 
 ARRAYS = (".npy", ".npz")
@@ -119,6 +114,13 @@ class Source(SourceOptions, ClassOptions):
         named = (*self.lists, self.labels, self.classes_file, self.root)
         return tuple(path for path in named if path and os.path.isfile(opened(path)))
 
+    @property
+    def choice_of_samples(self) -> Choice:
+        """The choice of fields, with what ``--box`` says of objects that no annotations have."""
+        if not self.box or self.annotations:
+            return self.choice
+        return replace(self.choice, box=Order.of(self.box).option)
+
     def __repr__(self) -> str:
         return f"Source({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
@@ -168,7 +170,6 @@ def choice_of(options: FieldOptions) -> Choice:
     schema, unlabeled = options.schema, False
     if isinstance(schema, str):
         schema, unlabeled = read_schema(schema)
-    named = options if isinstance(options, AnnotationOptions) else AnnotationOptions()
     return Choice(
         image=options.image_field,
         label=options.label_field,
@@ -181,7 +182,6 @@ def choice_of(options: FieldOptions) -> Choice:
         look_all=options.look == "all",
         no_image=options.no_image,
         raw_image=options.raw_image or "",
-        box=Order.of(named.box).option if named.box and not named.annotations else "",
         unlabeled=unlabeled,
     )
 

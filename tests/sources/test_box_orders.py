@@ -166,6 +166,8 @@ def test_objects_in_another_order_than_the_documented_one(
         # Parquet to Parquet copies no boxes as they are
         report = dsprep.pack(root, tmp_path / f"{kind}-out", to="parquet", box=kind, workers=1)
         assert not report.rejects
+        checked = dsprep.verify(tmp_path / f"{kind}-out", against=root, workers=1)
+        assert not checked.problems  # with the order that the manifest records
         catalog, _ = read(tmp_path / f"{kind}-out")
         found = boxes_in_pixels(read_objects(catalog).values())
         assert sorted(found) == [pytest.approx(box) for box in sorted(CORNERS)]
