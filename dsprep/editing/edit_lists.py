@@ -25,8 +25,8 @@ from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.printable import json_values
-from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.gather import with_detection_labels
+from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, source_of
 from dsprep.storage.files import require_disk

@@ -23,9 +23,9 @@ from dsprep.opening import opened
 from dsprep.plan.select import read_columns
 from dsprep.printable import json_values
 from dsprep.progress import Progress
-from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, SourceOptions
+from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.splits.hashes import require_numpy

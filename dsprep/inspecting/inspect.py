@@ -38,9 +38,9 @@ from dsprep.pages.page import is_page
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
 from dsprep.run.part import parse_part
-from dsprep.sources.advice import what_stops
 from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, SourceOptions
+from dsprep.sources.passed_over import what_stops
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.sources.understood import layout_of

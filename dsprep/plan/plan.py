@@ -23,7 +23,7 @@ from dsprep.plan.weigh import SAMPLE, object_sizes, some_of, weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
-from dsprep.sources.advice import require_nothing_left
+from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.storage.files import canonical
 from dsprep.units import format_count, format_some

@@ -1,7 +1,7 @@
 """Recognize annotations that nothing reads, by the head of a file beside the images.
 
 To name another kind, add a line to `UNREAD`: such a file then stops a command with exit code 4
-(`dsprep.sources.advice`). Kinds that dsprep reads know their own files: `AnnotationKind.is_own`.
+(`dsprep.sources.passed_over`). Kinds that dsprep reads know their own files: `AnnotationKind.is_own`.
 """
 
 from __future__ import annotations

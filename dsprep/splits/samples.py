@@ -16,12 +16,12 @@ from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.match import MORE_THAN_NAMES, match
 from dsprep.schema import LABEL_NAMES
-from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
 from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.choose import settle_duplicates
 from dsprep.sources.labels.table import find_columns
 from dsprep.sources.options import ClassOptions, SourceOptions
+from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, choice_of
 from dsprep.splits.options import SplitOptions

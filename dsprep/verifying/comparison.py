@@ -22,8 +22,8 @@ from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.copies import with_copies
 from dsprep.plan.select import select
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, Field, Schema
-from dsprep.sources.advice import notes_on_left
 from dsprep.sources.labels.classes import has_flags, renumbered
+from dsprep.sources.passed_over import notes_on_left
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source
 from dsprep.sources.understood import Record, described, read_recorded

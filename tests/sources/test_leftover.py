@@ -17,10 +17,10 @@ from PIL import Image
 import dsprep
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import count_skipped
-from dsprep.sources.advice import require_nothing_left
 from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kinds
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
 from dsprep.sources.likely_masks import MOST_DECODED
+from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD
 from tests.attack.test_annotation_files import label_studio
