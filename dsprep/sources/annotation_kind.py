@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.declared import Options
 from dsprep.errors import SourceError
 from dsprep.places.names import is_left_out
+from dsprep.sources.advice import AS_ANNOTATIONS, refuse
 from dsprep.sources.heads import Groups, groups_of, is_harmless, read_heads
 from dsprep.sources.kind import Claim, Sure
-from dsprep.sources.unread import refuse_unread
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class NamedPath:
             raise SourceError(f"{self.path}: is empty")
         boms = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
         head = data.decode("utf-16" if data[:2] in boms else "utf-8-sig", "replace").lstrip()
-        refuse_unread(self.path, head)
+        refuse(self.path, AS_ANNOTATIONS, head)
         return head
 
 

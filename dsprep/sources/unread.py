@@ -1,7 +1,8 @@
 """Recognize annotations that nothing reads, by the head of a file beside the images.
 
 To name another kind, add a line to `UNREAD`: such a file then stops a command with exit code 4
-(`dsprep.sources.passed_over`). Kinds that dsprep reads know their own files: `AnnotationKind.is_own`.
+(`dsprep.sources.passed_over`). Kinds that dsprep reads know their own files:
+`AnnotationKind.is_own`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsprep.errors import SourceError
+from dsprep.sources.advice import EXPORT_FROM_CVAT
 
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _VIA = "export them from VIA by Export Annotations (COCO format)"
-CVAT_ADVICE = "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"
-_CVAT = re.compile(r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b")
 _CAPTIONS = "write each caption into a text of its image's name, such as a.txt for a.jpg"
 _ROWS = 5  # lines that have to look alike
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
@@ -51,7 +50,7 @@ _AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
 _WIDER = (r"\S.*\.(?:jpe?g|png)", r"\d+", rf"\d+ \d+ \d+ \d+(?: {_NUMBER})*")
 
 UNREAD = (
-    Unread("CVAT", r"\.xml$", ("<annotations>",), (), CVAT_ADVICE),
+    Unread("CVAT", r"\.xml$", ("<annotations>",), (), EXPORT_FROM_CVAT),
     Unread("LabelMe", _JSON, ('"shapes"\\s*:\\s*\\[', '"imagePath"|"imageData"')),
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
@@ -111,12 +110,6 @@ def unread_kind(path: str, head: bytes) -> Unread | None:
         if not kind.rows or (rows and _are_rows(kind.rows, rows)):
             return kind
     return None
-
-
-def refuse_unread(path: str, head: str) -> None:
-    """Refuse a file that the user gives to ``--annotations`` and that dsprep cannot read."""
-    if _CVAT.match(head):
-        raise SourceError(f"{path}: is CVAT's XML, which dsprep does not read: {CVAT_ADVICE}")
 
 
 def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.match import MORE_THAN_NAMES, match
 from dsprep.schema import LABEL_NAMES
+from dsprep.sources.advice import TABLE_TO_SPLIT, advise
 from dsprep.sources.gather import classes_of_objects, with_detection_labels
 from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.choose import settle_duplicates
@@ -106,12 +107,8 @@ class Samples:
 def source_of_split(options: SplitOptions) -> Source:
     """Return the source of a split; of a list without a root, no files are looked at."""
     first, *others = [options.sources] if isinstance(options.sources, str) else options.sources
-    if not others and first.lower().endswith((".csv", ".tsv")):
-        raise OptionError(
-            f"{first}: give the directory of its images as SOURCE, and --labels {first}; if its "
-            f"rows are the samples, dsprep pack {first} OUT --to FORMAT --split train=0.8,val=0.2 "
-            "writes shards of each side, and --drop NAME leaves out a column"
-        )
+    if not others and (table := advise(TABLE_TO_SPLIT, first, path=first)):
+        raise OptionError(f"{first}: {table.do}")
     listed = not others and (first == STREAM or first.lower().endswith(".lst"))
     root, classes = options.root, options.classes
     require_effect("split", options.given, is_list=listed)

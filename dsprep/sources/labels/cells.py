@@ -11,28 +11,11 @@ import polars as pl
 
 from dsprep.csv_parsers import CsvError, first_record, read_columns, records_of
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats.augmented import refers_to_files
+from dsprep.sources.advice import AS_LABELS, AS_LABELS_JSON, AS_TABLE, refuse
 from dsprep.sources.labels.arrange import Arranged
-from dsprep.sources.unread import CVAT_ADVICE
 from dsprep.text import refuse_compressed
 from dsprep.units import format_count, quoted, quoted_names
 
-# How files of annotation tools begin, and what to do with them.
-_NAMED = "give it with --annotations"
-_DIRECTORY = "give its directory with --annotations"
-_TABLE = (
-    "give CSV or TSV with a header line, JSON Lines or Parquet, with a row for each image, such as "
-    "path,label"
-)
-_ANNOTATIONS = {
-    "COCO's JSON": (r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)', _NAMED),
-    "Label Studio's JSON": (r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)', _NAMED),
-    "JSON": (r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]', _TABLE),
-    "CVAT's XML": (r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b", CVAT_ADVICE),
-    "Pascal VOC's XML": (r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b", _DIRECTORY),
-    "XML": (r"\s*<\?xml\b", _TABLE),
-    "a label file of YOLO": (r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}", _DIRECTORY),
-}
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _PARQUET = b"PAR1"
 _WINDOWS = "Windows-1252"  # a superset of the printable characters of Latin-1
@@ -104,14 +87,9 @@ def parse_cells(
 
 def refuse_annotations(text: str, source: str, is_lines: bool = False) -> None:
     """Refuse the files of annotation tools that are neither tables nor lists."""
-    if refers_to_files(text):
-        raise SourceError(
-            f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
-            "with --from augmented-manifest; for boxes or masks, with --annotations"
-        )
-    for name, (pattern, advice) in _ANNOTATIONS.items():
-        if not (name == "JSON" and is_lines) and re.match(pattern, text, re.DOTALL):
-            raise SourceError(f"{source}: is {name}, which is neither a table nor a list: {advice}")
+    refuse(source, AS_LABELS, text)
+    if not is_lines:
+        refuse(source, AS_LABELS_JSON, text)
 
 
 def refuse_wide(source: str, columns: int, advice: str = "") -> None:
@@ -320,4 +298,4 @@ def _what_is_wrong(text: str, separator: str, source: str) -> str:
                 return f"{where}: {len(row)} cells, where the header has {width}"
     except CsvError as error:
         return f"{source}:{reader.line_num}: {error}"
-    return f"{source}: not a table: {_TABLE}"
+    return f"{source}: not a table: {AS_TABLE}"

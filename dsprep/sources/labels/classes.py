@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import accumulate, chain, takewhile
@@ -18,22 +18,21 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
 from dsprep.places.files import depth_of_sides_in, directories_of
-from dsprep.places.names import SPLITS, is_word_for_files
+from dsprep.places.names import is_word_for_files
+from dsprep.sources.advice import (
+    CLASSES_IN_NAMES,
+    KINDS_AS_CLASSES,
+    SPLITS_AS_CLASSES,
+    TABLE_BESIDE,
+    ClassDirectories,
+    advise,
+)
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some
 
-# Classes that stand before a number in file names: dog.0.jpg, Abyssinian_1.jpg.
-_IN_NAMES = (r"^(\w+?)[._-]?\d+\.", r"^([^._-]+)[._-]")
 _SHOWN = 5  # names that show what an order is
 LARGEST_EXACT = 2**53  # as a float
-
-# Directories that hold one kind of file, in lower case, by that kind.
-_FILE_KINDS = dict.fromkeys(("images", "image", "imgs", "img", "jpegimages", "pngimages"), "image")
-_FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
-_FILE_KINDS |= {
-    name: name for name in ("labels", "annotations", "segmentationobject", "depth", "gt", "json")
-}
 
 
 def label_lists(labels: Iterable[Any]) -> pl.Series | None:
@@ -262,13 +261,8 @@ def classes_in_names(
 def hint_in_names(paths: pl.Series) -> str:
     """Return how --label-regex could take classes from file names; empty if nothing shows that."""
     names = paths.str.split("/").list.last()
-    for regex in _IN_NAMES:
-        found = names.str.extract(regex)
-        count = found.n_unique()
-        if not found.has_nulls() and 1 < count <= len(names) / 2:
-            some = format_some(sorted(found.unique()))
-            return f"--label-regex '{regex}' takes {count:,} classes from file names: {some}"
-    return ""
+    found = advise(CLASSES_IN_NAMES, names)
+    return found.do if found else ""
 
 
 def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
@@ -316,51 +310,13 @@ def notes_on_order(known: Known, classes: Sequence[str]) -> list[Finding]:
 
 def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Iterator[Finding]:
     """Say which directories are probably no classes: splits, or kinds of files."""
-    root = root.rstrip("/")
-    if splits := _called(classes, SPLITS):
-        names = format_some([f"{split}/" for split in splits])
-        if len(set(map(os.path.dirname, splits))) == 1:
-            depth = splits[0].count("/") + 1
-            advice = f"to make shards of its own of each, give --sides-from {depth}; "
-            advice += f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
-            advice += "".join(f", or {root}/{split}" for split in splits[1:])
-        else:
-            advice = "to read one split, move it to a directory of its own, or list it with --list"
-        if table:
-            advice += f"; {table} is not read: give --labels {table}"
-        detail = f"{names} look like splits, and are part of the names of classes here"
-        yield Finding("note", "", f"{detail}; {advice}")
-    kinds = _called(classes, _FILE_KINDS)
-    if kinds and len(set(map(os.path.dirname, kinds))) == 1:
-        names = format_some([f"{kind}/" for kind in kinds])
-        are = {kind: _FILE_KINDS[kind.rpartition("/")[2].lower()] for kind in kinds}
-        masks = next((kind for kind in kinds if are[kind] == "mask"), "")
-        if masks and kinds[0] != masks:
-            advice = f"dsprep pack {root}/{kinds[0]} --masks {root}/{masks}"
-        else:
-            other = [*kinds, "masks"][1]
-            advice = f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={other}/*.png'"
-        detail = (
-            f"{names}: called like a kind of file, and part of the names of classes here; if "
-            f"the classes lie in it, name {root}/{kinds[0]} as the source; if each holds a part of "
-            f"every sample, name the parts: {advice}"
-        )
-        yield Finding("note", "", detail)
-
-
-def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:
-    """Find directories by their names, in the paths of classes."""
-    found: dict[str, str] = {}
-    for name in classes:
-        parts = name.split("/")
-        for depth, part in enumerate(parts, 1):
-            if meaning := meanings.get(part.lower()):
-                found["/".join(parts[:depth])] = meaning
-                break
-    others = set(classes) - set(found)
-    is_class = others and set(found) <= set(classes) and len(set(found.values())) == 1
-    order = list(meanings.values())
-    return [] if is_class else sorted(found, key=lambda path: order.index(found[path]))
+    given = ClassDirectories(classes, root.rstrip("/"))
+    if splits := advise(SPLITS_AS_CLASSES, given):
+        beside = advise(TABLE_BESIDE, table, path=table)
+        unread = f"; {beside.seen}: {beside.do}" if beside else ""
+        yield Finding("note", "", f"{splits.seen}; {splits.do}{unread}")
+    if kinds := advise(KINDS_AS_CLASSES, given):
+        yield Finding("note", "", f"{kinds.seen}; {kinds.do}")
 
 
 _ITEM = re.compile(r"item\s*\{(.*?)\n?\s*\}", re.DOTALL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -24,8 +23,16 @@ from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
 from dsprep.places.match import MORE_THAN_NAMES, match
 from dsprep.places.scan import RunAll, scan_below
-from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
+from dsprep.sources.advice import (
+    BOX_COLUMNS,
+    BOXES_WITHOUT_LABELS,
+    COLUMNS_OF_BOXES,
+    FIRST_LINE_OF_LABELS,
+    FIRST_LINE_OF_NUMBERS,
+    TAGS_OF_LABELS,
+    advise,
+)
 from dsprep.sources.labels.arrange import LOOKED_AT, MOST, NUMBERED, Arranged, arranged
 from dsprep.sources.labels.cells import Cells, parse_cells
 from dsprep.sources.labels.choose import choose
@@ -49,11 +56,6 @@ LABEL_COLUMNS = (
     *("label", "labels", "label_id", "class", "class_id", "class_name", "y", "target"),
     *("category", "category_id", "breed", "species", "diagnosis"),
 )
-_BOX_COLUMNS = frozenset(
-    ("xmin", "x_min", "xmax", "x_max", "ymin", "y_min", "bbox", "box", "bndbox", "x1", "x2", "x_1")
-)
-_FOR_BOXES = "give the table with --annotations instead"
-_IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
 
 _TOO_LARGE = "is too large: whole numbers have to be below 2^53"
 # Separators of tags in real tables; a class name rarely holds the first ones.
@@ -91,9 +93,9 @@ def read_table(
     try:
         paths, names = find_columns(texts.columns, given, source.label_columns, path, source.fields)
     except OptionError as error:
-        boxes = [name for name in texts.columns if name.lower() in _BOX_COLUMNS]
-        hint = f". For boxes ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
-        raise OptionError(f"{error}{hint or _hint_of_flags(texts)}") from None
+        boxes = advise(BOXES_WITHOUT_LABELS, texts.columns)
+        hint = f". {boxes.seen}, {boxes.do}" if boxes else _hint_of_flags(texts)
+        raise OptionError(f"{error}{hint}") from None
     texts = texts.with_columns(pl.col(paths).str.replace(NUMBERED, "$1"))
     labels, classes, how = list[pl.Series](), None, "no labels"
     if names:
@@ -115,8 +117,8 @@ def read_table(
     meant = match(plain, files.table["path"], MORE_THAN_NAMES)
     meant.refuse_several(path, partial(_which, root), lines)
     rows = rows.with_columns(file=meant.paths.fill_null(plain))
-    boxes = [name for name in texts.columns if name.lower() in _BOX_COLUMNS]
-    advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
+    boxes = advise(COLUMNS_OF_BOXES, texts.columns)
+    advice = f"; {boxes.seen}, {boxes.do}" if boxes else ""
     catalog, findings = choose(rows, files, source, classes, paths="file", advice=advice)
     said = [f"{os.path.basename(path)}: {cells.kind}, {format_count(len(lines), 'row')}; {how}"]
     if left := [name for name in texts.columns if name not in (paths, *names, *source.fields)]:
@@ -147,7 +149,7 @@ def arranged_among(
     source: str, images: pl.DataFrame, text: str, columns: Sequence[str]
 ) -> Arranged:
     """Find the rows and columns of a table that names some images, in their column ``path``."""
-    header = {*PATH_COLUMNS, *LABEL_COLUMNS, *_BOX_COLUMNS}
+    header = {*PATH_COLUMNS, *LABEL_COLUMNS, *BOX_COLUMNS}
     return arranged(text, source, columns, header, partial(_names_among, images))
 
 
@@ -286,11 +288,9 @@ def find_columns(
     # Samples with further fields need no label.
     columns = quoted_names(header)
     unknown = [name for name in (path, *labels) if name is not None and name not in header]
-    if any(map(_IMAGE_NAME.search, header)) and (unknown or path is None):
-        raise OptionError(
-            f"{source}: its first line has to name the columns, but looks like data: {columns}. "
-            "Give --columns path,label, or put such a line above it"
-        )
+    data = advise(FIRST_LINE_OF_LABELS, header)
+    if data and (unknown or path is None):
+        raise OptionError(f"{source}: {data.seen}. {data.do}")
     if unknown:
         raise OptionError(
             f"{source}: has no column {quoted(unknown[0])}; its columns are {columns}"
@@ -304,9 +304,8 @@ def find_columns(
     if len(header) == 2 and len(paths) + len(found) == 1:
         rest = [name for name in header if name not in (*paths, *found, *fields)]
         paths, found = paths or rest, found or rest
-    if is_number(pl.Series(header)).any():
-        columns += ". If its first line is data already, give --columns path,label, or put such a "
-        columns += "line above it"
+    if numbers := advise(FIRST_LINE_OF_NUMBERS, header):
+        columns += f". {numbers.seen}, {numbers.do}"
     if not paths:
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
     if len(found) != (len(labels) or 1) and (found or not fields):
@@ -390,13 +389,13 @@ class _Cells(NamedTuple):
         are_numbers = bool(is_number(tags).all())
         kept = "add --label-type float to keep numbers as they are, " if are_numbers else ""
         line = self.lines.filter(self.texts == text)[0]
-        raise SourceError(
-            f"{self.source}:{line}: {quoted(text)} {self.where} looks like several "
-            f"{'numbers' if are_numbers else 'tags'} ({len(tags):,} different ones in "
-            f"{format_count(len(texts), 'combination')}): give --label-separator {separator!r} for "
-            f"labels of a 0 or a 1 for each, {kept}or give --label-type class if each text is the "
-            "name of one class"
+        what = "numbers" if are_numbers else "tags"
+        found = advise(
+            *(TAGS_OF_LABELS, separator), text=quoted(text), where=self.where, what=what, kept=kept
         )
+        assert found is not None
+        different = f"{len(tags):,} different ones in {format_count(len(texts), 'combination')}"
+        raise SourceError(f"{self.source}:{line}: {found.seen} ({different}): {found.do}")
 
 
 def _how(

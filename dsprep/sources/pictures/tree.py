@@ -26,6 +26,7 @@ from dsprep.places.files import (
 from dsprep.places.names import SPLITS, sides_among
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.advice import TABLE_BESIDE, advise
 from dsprep.sources.heads import is_harmless
 from dsprep.sources.labels.cells import refuse_annotations
 from dsprep.sources.labels.choose import choose
@@ -100,9 +101,9 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Fou
         if source.label_regex is None:
             _require_classes_in_sides(table["path"], below, sides, depth, root, top)
     if source.sides_from is None and sides:
-        detail = said_of_sides(sides)
-        detail += f"; {only} is not read: give --labels {only}" if only else ""
-        notes.append(Finding("note", "", detail))
+        beside = advise(TABLE_BESIDE, only, path=only)
+        unread = f"; {beside.seen}: {beside.do}" if beside else ""
+        notes.append(Finding("note", "", f"{said_of_sides(sides)}{unread}"))
     if source.label_regex is not None:
         numbers, classes, more = classes_in_names(
             below, root, known, source.label_regex, source.choice.label_type

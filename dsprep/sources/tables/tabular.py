@@ -23,8 +23,8 @@ from dsprep.numbering import number_classes, numbered, numbers_of
 from dsprep.places.archive import open_archive
 from dsprep.places.scan import RunAll
 from dsprep.places.zip import locate
-from dsprep.sample import image_kind_of
 from dsprep.schema import LABEL, LABEL_NAMES, Choice, Field, Schema
+from dsprep.sources.advice import CELLS_OF_SOURCE, TAGS_OF_SOURCE, advise
 from dsprep.sources.file_rows import narrow, repeated, rows_of
 from dsprep.sources.labels.cells import refuse_wide
 from dsprep.sources.labels.classes import LARGEST_EXACT
@@ -164,12 +164,9 @@ def _read_header(path: str, may_list: bool) -> _Header:
     if count > 1:
         raise SourceError(f"{path}: two columns are called {quoted(name)}: rename one of them")
     for name, column in zip(names, zip(*rows, strict=False), strict=False):
-        if may_list and sum(map(bool, map(image_kind_of, column))) > len(column) // 2:
-            raise SourceError(
-                f"{path}: the column {quoted(name)} names images, such as {quoted(column[0])}: "
-                f"give their folder as SOURCE, with --labels {path}; --from csv packs the table "
-                "without them"
-            )
+        names_images = may_list and advise(CELLS_OF_SOURCE, column, path=path, column=quoted(name))
+        if names_images:
+            raise SourceError(f"{path}: {names_images.seen}: {names_images.do}")
     return _Header(path, state, separator, tuple(names), placed.ends[above], above + 1, is_told)
 
 
@@ -277,11 +274,9 @@ def _class_numbers(
         separator = find_separator(sorted(texts)[:_MOST_TEXTS])
         if separator is not None and source.choice.label_type is None:
             shown = quoted(next(text for text in sorted(texts) if separator in text))
-            raise SourceError(
-                f"{root}: labels in {label.name!r}, such as {shown}, look like several tags in a "
-                "cell: make a column of 0 and 1 of each tag, give --label-type class if each text "
-                "is the name of one class, or --label-type text"
-            )
+            tags = advise(TAGS_OF_SOURCE, separator, label=repr(label.name), text=shown)
+            assert tags is not None
+            raise SourceError(f"{root}: {tags.seen}: {tags.do}")
         classes = number_classes(texts, source.known_classes(), root)
         numbers = numbers_of(classes)
     else:
