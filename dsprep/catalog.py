@@ -156,6 +156,13 @@ class Catalog:
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
 
     @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes; None if they are labels that stay text."""
+        label = self.settled.schema.label_field
+        is_text = self.label_column == "cls" and label is not None and label.type == "text"
+        return None if is_text else self.classes
+
+    @property
     def is_labeled(self) -> bool:
         return self.label_column is not None or self.settled.schema.label is not None
 

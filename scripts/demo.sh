@@ -21,7 +21,7 @@ printf 'Drawing 306 images in %s/images, 4 of them broken.\n' "$demo"
 python -m scripts.demo_images "$demo/images"
 
 for format in webdataset tfrecord recordio; do
-    show 3 dsprep pack "$demo/images" "$demo/$format" --format "$format" --target-size 200KB
+    show 3 dsprep pack "$demo/images" "$demo/$format" --to "$format" --target-size 200KB
     show 0 dsprep verify "$demo/$format" --decode --against "$demo/images"
 done
 

@@ -19,7 +19,7 @@ from dsprep.cli.report import (
 )
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.diff import format_diff
-from dsprep.lists.store import write_text
+from dsprep.lists.store import CLASSES, STREAM, write_text
 from dsprep.printable import visible
 from dsprep.units import format_count, format_some
 
@@ -94,6 +94,8 @@ def _lists_lines(report: CreateReport | Relabeled) -> Iterator[str]:
 def _create_lines(report: CreateReport) -> Iterator[str]:
     yield from _lists_lines(report)
     classes = classes_text(report.per_class.values())
+    if report.classes and report.lists[0].path != STREAM:
+        classes += f", named in {CLASSES} beside the list"
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
     yield from rows_of(("classes", classes), ("order", order), *_noticed(report))
 

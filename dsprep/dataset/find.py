@@ -156,7 +156,7 @@ def unnamed(
 ) -> list[str]:
     """Return which files no manifest names, although they seem to be shards of its data set.
 
-    All files in a directory that holds shards alone seem to be; it is part of their names.
+    All files in a directory that holds shards alone seem to be; it is the beginning of their names.
     """
     known = set[str]().union(*(manifest.names() for manifest in manifests))
     is_mixed = any(manifest.options.get("single_file") for manifest in manifests)
@@ -165,9 +165,13 @@ def unnamed(
         layout = format_of_file(name)
         return layout is not None and (is_mixed or layout.name in formats)
 
-    is_alone = any(manifest.directory for manifest in manifests)
+    alone = tuple(f"{manifest.directory}/" for manifest in manifests if manifest.directory)
     others = sorted(name for name in files if name not in known) if manifests else []
-    return [name for name in others if is_shard(name) or (is_alone and not is_scratch(name))]
+    return [
+        name
+        for name in others
+        if is_shard(name) or (name.startswith(alone) and not is_scratch(name))
+    ]
 
 
 # Looking at places

@@ -199,7 +199,7 @@ def _refuse_others(schema: Schema) -> None:
     if schema.image is not None:
         raise OptionError(
             f"csv holds numbers, and no images, which the field {quoted(schema.image)} is: choose "
-            f"another format, or give --drop {schema.image}"
+            f"another format, or give --drop {schema.image} --no-image"
         )
     if not schema.fields:
         raise OptionError("csv holds numbers, and the samples have no fields")

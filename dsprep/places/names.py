@@ -317,7 +317,8 @@ def require_one_split(name: str, files: Iterable[str]) -> None:
     splits = in_order(by_split)
     single = " or ".join(f"'{pattern_of(by_split[split])}'" for split in splits)
     every = pattern_of([path for split in splits for path in by_split[split]])
-    advice = "; name the directory to keep them apart" if "*" in name else ""
+    is_wild = "*" in name and not name.endswith(".lst")  # of a directory, no lists are read
+    advice = "; name the directory to keep them apart" if is_wild else ""
     raise SourceError(
         f"{name}: holds several splits, {format_some(splits)}: name one of them, "
         f"{single}; or take all, '{every}'{advice}"

@@ -446,7 +446,7 @@ def _refuse_files_of_others(
     for name in there:
         if base is not None and name not in shards:
             continue
-        if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.classes):
+        if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.class_names):
             continue
         if _is_of_lists(plan, name):
             continue
@@ -455,7 +455,7 @@ def _refuse_files_of_others(
 
 def _is_of_lists(plan: Plan, name: str) -> bool:
     """Return whether a file is the classes of the lists of the source, and none are written."""
-    if plan.catalog.classes is not None or not plan.catalog.tells_all:
+    if plan.catalog.class_names is not None or not plan.catalog.tells_all:
         return False
     from dsprep.lists.store import classes_path  # not before polars is there
 
@@ -476,7 +476,9 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     if replaced is not None:
         _require_own(destination, replaced)
         names |= replaced.names()
-    elif source.classes_file and read_bytes(source.classes_file) == _classes(plan.catalog.classes):
+    elif source.classes_file and (
+        read_bytes(source.classes_file) == _classes(plan.catalog.class_names)
+    ):
         names.discard(destination.companion("classes.txt").name)
     for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
         if any(path.samefile(read) for read in source.files()):
@@ -517,7 +519,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
     if base is not None:
         advice = "dsprep shard index writes another manifest"
         rejects = [*rejects_of(target, base, advice), *rejects]
-    classes = plan.catalog.classes or _listed_classes(outcome.class_names)
+    classes = plan.catalog.class_names or _listed_classes(outcome.class_names)
     files: list[FileReceipt] = []
     beside: dict[str, bytes] = {}  # the files that are made of the listing of a folder
     if job.writes_tree:

@@ -116,8 +116,8 @@ def report_of(
         samples=manifest.samples if manifest else len(catalog),
         bytes=manifest.bytes if manifest else sum(shard.bytes for shard in shards),
         estimated=manifest is None and (plan.estimated or job.layout.compressed),
-        classes=catalog.classes,
-        per_class=per_class,
+        classes=catalog.class_names,
+        per_class=per_class if catalog.class_names == catalog.classes else {},
         rejects=rejects,
         rejects_file=rejects_file if manifest and rejects else None,
         skipped=plan.skipped,
@@ -160,7 +160,7 @@ def _objects(catalog: Catalog, manifest: Manifest | None) -> ObjectCounts | None
 def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int]) -> Iterator[str]:
     """Yield what a user would want to know before training on the result."""
     job, catalog = plan.job, plan.catalog
-    layout, classes, target = job.layout, catalog.classes or (), job.size.target
+    layout, classes, target = job.layout, catalog.class_names or (), job.size.target
     yield from notes_of(plan.findings)
     annotated = any(each.type in ("objects", "mask") for each in catalog.settled.schema.fields)
     if not (catalog.is_labeled or annotated):

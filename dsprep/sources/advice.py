@@ -9,14 +9,16 @@ proves that each command and each option in the words exists.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import refers_to_files
-from dsprep.places.names import SPLITS
+from dsprep.places.names import SPLITS, pattern_of, split_of
 from dsprep.sample import IMAGE_EXTENSIONS, image_kind_of
 from dsprep.units import format_some, quoted, quoted_names
 
@@ -112,6 +114,14 @@ def _box_columns(columns: Sequence[str]) -> Facts | None:
 def _images_in_cells(cells: Sequence[str]) -> Facts | None:
     are_images = sum(map(bool, map(image_kind_of, cells))) > len(cells) // 2
     return {"first": quoted(cells[0])} if are_images else None
+
+
+def _lists(paths: Sequence[str]) -> Facts | None:
+    if not paths:
+        return None
+    several = len({split for path in paths if (split := split_of(path))}) > 1
+    every = pattern_of(paths) if several else os.path.join(os.path.dirname(paths[0]), "*.lst")
+    return {"first": shlex.quote(paths[0]), "every": shlex.quote(every)}
 
 
 def _separated(separator: str | None) -> Facts | None:
@@ -363,6 +373,16 @@ KINDS_AS_CLASSES = (
     ),
 )
 """Directories of images: tests get `ClassDirectories`."""
+
+DIRECTORY_AS_LIST = (
+    Advice(
+        "is a directory of lists",
+        _lists,
+        "give one of them, --list {first}, or make shards of each of them, --list {every}",
+    ),
+    Advice("is a directory without lists", _if(lambda paths: not paths), "give --list FILE.lst"),
+)
+"""A directory that is given with --list: tests get the paths of the lists in it."""
 
 TABLE_BESIDE = (Advice("{path} is not read", _if(bool), "give --labels {path}"),)
 """The one table beside images: tests get its path, empty if there is none."""

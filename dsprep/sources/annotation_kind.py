@@ -44,10 +44,13 @@ class NamedPath:
     Attributes:
         path: The path, as the user wrote it.
         member: What the file is called in the archive of the images; empty if it lies elsewhere.
+        head_of: What reads the beginning of a member.
     """
 
-    def __init__(self, path: str, member: str = "") -> None:
-        self.path, self.member = path, member
+    def __init__(
+        self, path: str, member: str = "", head_of: Callable[[str], bytes] = lambda _: b""
+    ) -> None:
+        self.path, self.member, self.head_of = path, member, head_of
 
     @property
     def extension(self) -> str:
@@ -66,11 +69,15 @@ class NamedPath:
 
     @cached_property
     def head(self) -> str:
-        """How the text of the file begins, without spaces; of a member, nothing is read."""
-        if self.member or self.is_dir:
+        """How the text of the file begins, without spaces; empty for a large member."""
+        if self.is_dir:
             return ""
-        with open_file(self.path) as file:
-            data = file.pread(_HEAD, 0)
+        data = self.head_of(self.member) if self.member else b""
+        if not self.member:
+            with open_file(self.path) as file:
+                data = file.pread(_HEAD, 0)
+        if not data and self.member:
+            return ""
         if not data:
             raise SourceError(f"{self.path}: is empty")
         boms = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE

@@ -184,23 +184,27 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
     """Find the shards that no manifest names, and what unfinished runs have left."""
-    where = found[0].destination
-    if not os.path.isdir(where.place):  # the directory beside a manifest may be gone
-        return
-    is_whole = os.path.isdir(path) and os.path.samefile(path, where.place)
-    if not found[0].is_part and (is_whole or where.single is None):
-        names = [*map(where.shard, os.listdir(where.place))]  # else the others were not named
-        yield from left_over(names, names if is_whole else (), found)
+    places = {str(shards.destination.place): shards.destination for shards in found}
+    for where in () if found[0].is_part else places.values():
+        if not os.path.isdir(where.place):  # the directory beside a manifest may be gone
+            continue
+        is_whole = os.path.isdir(path) and os.path.samefile(path, where.place)
+        if is_whole or where.single is None:
+            names = [*map(where.shard, os.listdir(where.place))]  # else the others were not named
+            yield from left_over(names, names if is_whole else (), found, where.apart)
 
 
 def left_over(
-    files: Collection[str], directories: Collection[str], found: Sequence[Shards]
+    files: Collection[str],
+    directories: Collection[str],
+    found: Sequence[Shards],
+    apart: str | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Find unfinished runs among directories, and shards that no manifest names among files.
 
-    A directory that holds shards alone has no other files.
+    A directory that holds shards alone, ``apart``, has no other files.
     """
-    place = f"{found[0].destination.apart}/" if found and found[0].destination.apart else ""
+    place = f"{apart}/" if apart else ""
     for name in unfinished(directories, {shards.destination.scratch.name for shards in found}):
         yield name.removeprefix(place), UNFINISHED
     manifests = [shards.manifest for shards in found if shards.manifest]

@@ -155,11 +155,12 @@ def _read(url: str) -> Manifest:
 
 def _left_over(place: Place, sets: Sequence[tuple[DataSet, Shards]]) -> Iterator[Problem]:
     """Find what the data sets of a place do not explain."""
-    alone = [shards for _, shards in sets if shards.destination.apart]
+    # The manifest of a directory that holds shards alone lies beside the directory.
+    alone = [each for found, each in sets if each.destination.apart and found.place is not place]
     here = alone or [shards for found, shards in sets if found.place is place]
-    shard = alone[0].destination.shard if alone else str
+    shard, apart = (alone[0].destination.shard, alone[0].destination.apart) if alone else (str, "")
     files, directories = ([*map(shard, names)] for names in place.names)
-    for name, message in left_over(files, directories, here):
+    for name, message in left_over(files, directories, here, apart):
         end = "/" if name in place.names.directories else ""
         yield Problem(f"{_prefix(place)}{name}{end}", message)
 

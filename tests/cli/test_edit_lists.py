@@ -54,10 +54,11 @@ class TestCreate:
         self, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
         listed = run_here("lst", "create", pets, "-o", tmp_path / "a.lst")
-        assert "  classes   3, of 4 samples each\n" in listed.out
+        named = "named in classes.txt beside the list"
+        assert f"  classes   3, of 4 samples each, {named}\n" in listed.out
         next((pets / "cat").iterdir()).unlink()
         listed = run_here("lst", "create", pets, "-o", tmp_path / "b" / "b.lst")
-        assert "  classes   3, of 3 to 4 samples\n" in listed.out
+        assert f"  classes   3, of 3 to 4 samples, {named}\n" in listed.out
 
     def test_the_order_depends_on_the_seed_and_ids_do_not(
         self, lst: Path, pets: Path, tmp_path: Path, run_here: RunCli

@@ -138,12 +138,16 @@ def test_what_is_no_row_of_numbers_is_refused(
     image_folder(tmp_path / "photos", ("ant",), 2)
     scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.eye(3, format="csr"))
     for source, options, why in (
-        ("photos", (), "csv holds numbers, and no images, which the field 'image' is"),
+        ("photos", (), "no images, which the field 'image' is: choose another format, or give "),
         ("churn.csv", ("--label-field", "churned"), "and plan is not a number: give --drop plan"),
         ("sparse.npz", (), "nothing tells how many"),
     ):
         done = run_here("pack", tmp_path / source, out, "--to", "csv", *options)
         assert (done.code, why in done.err) == (2, True), done.err
+        if source == "photos":
+            advised = done.err.rstrip().rpartition(" give ")[2].split()
+            bare = tmp_path / "bare"
+            assert run_here("pack", tmp_path / source, bare, "--to", "csv", *advised).code == 0
     done = run_here("pack", churn, out, "--to", "parquet", "--header")
     assert (done.code, "--header has no effect: only CSV has a line" in done.err) == (2, True)
     assert not out.exists()

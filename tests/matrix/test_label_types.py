@@ -88,6 +88,8 @@ def test_labels_come_back(tmp_path: Path, to: str, kind: str) -> None:
     dsprep.convert(tmp_path / "out", tmp_path / "back", to="webdataset", workers=1, **again)
     # The order of samples is that of the table.
     assert labels_in(tmp_path / "back") == expected
+    if kind == "text":  # which has no classes
+        assert not any(path.name.endswith("classes.txt") for path in tmp_path.rglob("*"))
     if kind == "multi":
         assert (tmp_path / "back/classes.txt").read_text().split() == ["a", "b", "c"]
 

@@ -114,6 +114,42 @@ def test_classes_name_the_numbers(images: Path) -> None:
     assert problem == "train.lst:3: 2 is none of the 2 classes"
 
 
+def test_classes_beside_a_list_name_its_numbers(images: Path) -> None:
+    def beside(text: str, classes: str) -> tuple[Catalog, list[str]]:
+        (images / "classes.txt").write_text(classes)
+        catalog, findings = read(images, text)
+        notes = [each.detail for each in findings if each.kind == "note"]
+        return catalog, [each.replace(f"{images}/", "") for each in notes]
+
+    catalog, notes = beside(ALL, "cat\ndog\nowl\neel\n")
+    assert catalog.classes == (*CLASSES, "eel")
+    assert notes == ["class names from classes.txt"]
+    tags = "7\t0\t1\ta/1.jpg\n5\t1\t1\ta/2.jpg\n"
+    assert beside(tags, "cat\ndog\n")[0].classes == CLASSES[:2]
+    for text, classes, why in (
+        (ALL, "cat\ndog\n", "classes.txt, as the labels are no numbers of 2 classes"),
+        (ALL.replace("\t2\t", "\t0.5\t"), "cat\n", "classes.txt, as the labels are no numbers"),
+        (ALL, "cat\ncat\n", "classes.txt:2: 'cat' stands in line 1 already"),
+    ):
+        catalog, notes = beside(text, classes)
+        assert catalog.classes is None
+        assert notes[0].startswith(f"not used: {why}")
+    assert read(images, ALL, classes=CLASSES)[0].classes == CLASSES
+
+
+def test_classes_beside_several_lists_are_the_same(images: Path) -> None:
+    for name, rows in (("one", ALL[:24]), ("two", ALL[24:])):
+        (images / name).mkdir()
+        (images / name / f"{name}.lst").write_text(rows)
+        (images / name / "classes.txt").write_text("cat\ndog\nowl\n")
+    source = make_source(images / "images", list_file=f"{images}/{{one/one,two/two}}.lst")
+    assert read_source(source)[0].classes == CLASSES
+    (images / "two/classes.txt").write_text("cat\nowl\ndog\n")
+    catalog, findings = read_source(source)
+    assert catalog.classes is None
+    assert any("as not all lists have these classes" in each.detail for each in findings)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -201,6 +237,21 @@ def test_a_name_may_hold_what_a_number_has_not(images: Path) -> None:
 def test_a_list_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"train.lst: cannot be read: No such file"):
         read_source(make_source(tmp_path, list_file=tmp_path / "train.lst"))
+
+
+def test_a_directory_of_lists(images: Path) -> None:
+    source = make_source(images / "images", list_file=images / "lists")
+    (images / "lists").mkdir()
+    with pytest.raises(SourceError, match=r"is a directory without lists: give --list FILE\.lst"):
+        read_source(source)
+    told = r"is a directory of lists: give one of them, --list .*/lists/a\.lst, or .*--list "
+    every = r"'.*/\*\.lst'", r"'.*/\*\.lst'", r"'.*\{a\.lst,train\.lst,val\.lst\}'"
+    for name, pattern in zip(("a", "train", "val"), every, strict=True):
+        (images / "lists" / f"{name}.lst").write_text(ALL)
+        with pytest.raises(SourceError, match=f"{told}{pattern}"):
+            read_source(source)
+    with pytest.raises(SourceError, match=r"train\.lst,val\.lst\}'$"):
+        read_source(make_source(images / "images", list_file=f"{images}/lists/*.lst"))
 
 
 # Against the disk

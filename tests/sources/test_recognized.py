@@ -181,6 +181,9 @@ def test_annotations_that_are_named_in_an_archive(tmp_path: Path) -> None:
         read(path, annotations=["instances.json"])
     with pytest.raises(SourceError, match="unpack"):
         read(archived(tmp_path, YOLO, "zip"), annotations=["data.yaml"])
+    tasks: Content = {"a.jpg": None, "project.json": '[{"id": 1, "annotations": []}]'}
+    with pytest.raises(SourceError, match=r"those of Label Studio .*: unpack .*set\.zip$"):
+        read(archived(tmp_path, tasks, "zip"), annotations=["project.json"])
 
 
 def test_a_huge_data_yaml_is_refused(tmp_path: Path) -> None:

@@ -224,10 +224,17 @@ def test_what_else_is_there(on_ceph: Shelf) -> None:
 def test_data_sets_in_one_file_each(on_ceph: Shelf, photos: Path, tmp_path: Path) -> None:
     for name in ("train.rec", "val.tar"):
         dsprep.pack(str(photos), str(tmp_path / "out" / name), workers=1)
+    alone = tmp_path / "out" / "alone"
+    dsprep.pack(str(photos), str(alone), format="webdataset", apart=True, workers=1)
     on_ceph.files = contents(tmp_path / "out")
     on_ceph.copy()
-    both = on_ceph.verify()
-    assert (both["format"], both["shards"]) == ("recordio and webdataset", 2)
+    every = on_ceph.verify()
+    assert (every["format"], every["shards"]) == ("webdataset and recordio", 3)
+    assert not dsprep.verify(str(alone.parent), workers=1).problems
+    (alone / "notes.txt").touch()
+    assert [each.file for each in dsprep.verify(str(alone.parent), workers=1).problems] == [
+        "notes.txt"
+    ]
     on_ceph.put("val.tar", b"")
     assert list(on_ceph.wrong()) == ["val.tar"]
     for name in ("train.rec", "train.rec.manifest.json"):

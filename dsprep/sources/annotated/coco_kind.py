@@ -87,9 +87,10 @@ class CocoKind(AnnotationKind):
         return chosen, sorted(others.difference(chosen))
 
     def looks_like(self, path: NamedPath) -> bool:
+        if path.head:
+            return path.head.startswith("{")
         names = [path.path] if path.member else path.names
-        is_own = any(name.lower().endswith(".json") for name in names)
-        return is_own or path.head.startswith("{")
+        return any(name.lower().endswith(".json") for name in names)
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         root = source.root

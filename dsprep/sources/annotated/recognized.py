@@ -58,7 +58,8 @@ def named_scan(source: Source, files: Files, run_all: RunAll) -> Scan:
         if path not in members and not exists(path):
             where = f", neither on the disk nor in {source.root}" if files.archive else ""
             raise SourceError(f"{path}: does not exist{where}")
-    named = [NamedPath(path, members.get(path, "")) for path in source.annotations]
+    head_of = AnnotatedPlace(source.root, files).head
+    named = [NamedPath(path, members.get(path, ""), head_of) for path in source.annotations]
     if source.annotation_format is None:
         _require_known(named)
     kind = _named_kind(source, named)
@@ -153,9 +154,11 @@ def _require_taken(source: Source, kind: AnnotationKind, named: Sequence[NamedPa
     """Refuse several paths, and paths in an archive, of a kind that does not take them."""
     members = [each for each in named if each.member]
     if members and not kind.takes_members:
+        found_there = f"leave this out if {source.root} has a whole set, or unpack it"
+        advice = f"unpack {source.root}" if kind.texts is None else found_there
         raise SourceError(
             f"--annotations {named[0].path}: those of {kind.words} cannot be named in an archive: "
-            f"leave this out if {source.root} has a whole set, or unpack it"
+            f"{advice}"
         )
     if len(named) > 1 and not kind.takes_several:
         raise OptionError(f"--annotations {named[1].path}: give one path for {kind.words}")

@@ -16,6 +16,7 @@ import polars as pl
 from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
+from dsprep.lists.store import CLASSES, classes_path, read_classes
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
 from dsprep.places.files import depth_of_sides_in, directories_of
 from dsprep.places.names import is_word_for_files
@@ -27,6 +28,7 @@ from dsprep.sources.advice import (
     ClassDirectories,
     advise,
 )
+from dsprep.storage.files import exists, is_file
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some
@@ -74,6 +76,41 @@ def labels_from_numbers(rows: pl.DataFrame, known: Known, source: str) -> pl.Ser
         listed = pl.DataFrame([rows["line"], numbers])
         refuse(source, listed, outside, lambda row: f"{row['cls']} is none of {which}")
     return numbers
+
+
+def names_beside(
+    lists: Sequence[str], labels: pl.Series
+) -> tuple[tuple[str, ...] | None, list[Finding]]:
+    """Return the class names in `classes.txt` beside lists, if their labels can be of these."""
+    places = dict.fromkeys(_beside(path) for path in lists if exists(path))
+    there = list(filter(is_file, places))
+    if not there:
+        return None, []
+    try:
+        names, *others = {read_classes(path) for path in there}
+    except SourceError as error:
+        return None, [Finding("note", "", f"not used: {error}")]
+    why = ""
+    if others or len(there) < len(places):
+        why = "not all lists have these classes"
+    elif not _are_of(labels, len(names)):
+        why = f"the labels are no numbers of {format_count(len(names), 'class')}"
+    if why:
+        return None, [Finding("note", "", f"not used: {format_some(there)}, as {why}")]
+    return names, [Finding("note", "", f"class names from {format_some(there)}")]
+
+
+def _are_of(labels: pl.Series, classes: int) -> bool:
+    """Return whether labels can be of so many classes: numbers of them, or flags for each."""
+    if labels.name == "cls":
+        return bool(labels.is_between(0, classes - 1).all())
+    return are_flags(labels, classes)
+
+
+def _beside(path: str) -> str:
+    """Return the path of `classes.txt` beside a list, as a user would write it."""
+    real, beside = classes_path(path), os.path.join(os.path.dirname(path), CLASSES)
+    return beside if os.path.realpath(beside) == real else real
 
 
 def among(classes: Sequence[object], owner: str | None) -> str:
@@ -285,11 +322,13 @@ def has_flags(catalog: Catalog) -> bool:
     """Return whether each label has a 0 or a 1 for every class: the tags of an image."""
     if catalog.label_column != "label" or not catalog.classes:
         return False
-    label = pl.col("label")
-    are_flags = (label.list.len() == len(catalog.classes)) & label.list.eval(
-        pl.element().is_in([0.0, 1.0])
-    ).list.all()
-    return bool(catalog.table.select(are_flags.all()).item())
+    return are_flags(catalog.table["label"], len(catalog.classes))
+
+
+def are_flags(labels: pl.Series, classes: int) -> bool:
+    """Return whether each label has a 0 or a 1 for every class."""
+    flags = labels.list.eval(pl.element().is_in([0.0, 1.0])).list.all()
+    return bool(((labels.list.len() == classes) & flags).all())
 
 
 def notes_on_order(known: Known, classes: Sequence[str]) -> list[Finding]:

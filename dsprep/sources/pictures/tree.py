@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from dsprep.places.files import (
 from dsprep.places.names import SPLITS, sides_among
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.advice import TABLE_BESIDE, advise
+from dsprep.sources.advice import DIRECTORY_AS_LIST, TABLE_BESIDE, advise
 from dsprep.sources.heads import is_harmless
 from dsprep.sources.labels.cells import refuse_annotations
 from dsprep.sources.labels.choose import choose
@@ -36,13 +37,16 @@ from dsprep.sources.labels.classes import (
     depth_unless_classes,
     hint_in_names,
     labels_from_numbers,
+    names_beside,
 )
 from dsprep.sources.labels.table import read_table
 from dsprep.sources.readers import FileReader
+from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some
 
 if TYPE_CHECKING:
+    from dsprep.places.archive import Archive
     from dsprep.sources.source import Source
 
 
@@ -58,13 +62,25 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Fou
         catalog, notes = with_sides_of_directories(catalog)
         return catalog, [*findings, *notes]
     if source.list_file:
-        texts = {
+        return read_lists(source, _texts_of(source, archive), files, known, run_all)
+    assert files is not None
+    return _by_directories(source, _with_unreadable(files.below_top(), source), files.top, known)
+
+
+def _texts_of(source: Source, archive: Archive | None) -> Mapping[str, str]:
+    """Read the lists of a source; return their texts by their paths."""
+    try:
+        return {
             path: decode_text(read_beside(source.root, path, archive), path)
             for path in source.lists
         }
-        return read_lists(source, texts, files, known, run_all)
-    assert files is not None
-    return _by_directories(source, _with_unreadable(files.below_top(), source), files.top, known)
+    except SourceError:
+        where = (source.list_file or "").rstrip("/")
+        if not is_dir(where):
+            raise
+        found = advise(DIRECTORY_AS_LIST, find_files(f"{glob.escape(where)}/*.lst"))
+        assert found is not None
+        raise SourceError(f"--list {where}: {found.seen}: {found.do}") from None
 
 
 def _known_classes(source: Source, files: Files | None) -> Known:
@@ -220,4 +236,8 @@ def read_lists(
                 directory = directory.rpartition("/")[0]
         files = list_files(scan_below(source.root, source.suffixes, run_all, listed), listed)
     files = files.fitting(names)
-    return choose(rows, files, source, known.classes)
+    classes, notes = known.classes, list[Finding]()
+    if classes is None and source.choice.label_type != "float":
+        classes, notes = names_beside(tuple(texts), numbers)
+    catalog, findings = choose(rows, files, source, classes)
+    return catalog, [*findings, *notes]
