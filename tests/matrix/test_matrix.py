@@ -22,6 +22,14 @@ Sources = Callable[[str], Given]
 
 SAME = ("zipped", "tarred", "tar_gz", "tar_of_tars")
 """A folder in other wrappings, of which the same files are made."""
+COMPRESSED = ("webdataset_tar_gz", "tfrecord_gzip")
+
+PAIRS = [
+    (source, target)
+    for source, target in product(SOURCES, TARGETS)
+    if source not in (*SAME, *COMPRESSED) or target in ("webdataset", "folder")
+]
+"""What samples become does not depend on how they are wrapped: two targets show that."""
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +98,7 @@ def content(dest: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize(("source", "target"), [*product(SOURCES, TARGETS)])
+@pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_all_samples_arrive(
     given: Sources,
     of_the_folder: Callable[[str], dict[str, bytes]],

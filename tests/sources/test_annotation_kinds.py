@@ -16,7 +16,8 @@ from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
-from tests.attack.test_annotation_files import ground_truth, label_studio
+from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
+from tests.images import jpeg
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import ROW, box, boxes, coco, read, voc, voc_object, write
 
@@ -67,13 +68,13 @@ class TestBoxTable(AnnotationTests):
 
 class TestLabelStudio(AnnotationTests):
     kind = LabelStudioKind
-    files = {"a.jpg": None, "tasks.json": f"[{label_studio('a.jpg')}]"}
+    files = {"a.jpg": jpeg(size=SIZE), "tasks.json": f"[{label_studio('a.jpg')}]"}
     named = "tasks.json"
 
 
 class TestGroundTruth(AnnotationTests):
     kind = GroundTruthKind
-    files = {"a.jpg": None, "output.manifest": ground_truth("a.jpg") + "\n"}
+    files = {"a.jpg": jpeg(size=SIZE), "output.manifest": ground_truth("a.jpg") + "\n"}
     named = "output.manifest"
 
 
