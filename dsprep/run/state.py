@@ -448,15 +448,14 @@ def _refuse_files_of_others(
             continue
         if name.endswith("classes.txt") and target.find(name) == _classes(plan.catalog.class_names):
             continue
-        if _is_of_lists(plan, name):
+        writes_none = plan.catalog.class_names is None and plan.catalog.tells_all
+        if writes_none and _is_of_lists(plan, name):
             continue
         raise _file_of_others(target, name, adding=base is not None)
 
 
 def _is_of_lists(plan: Plan, name: str) -> bool:
-    """Return whether a file is the classes of the lists of the source, and none are written."""
-    if plan.catalog.class_names is not None or not plan.catalog.tells_all:
-        return False
+    """Return whether a file is the classes beside the lists of the source."""
     from dsprep.lists.store import classes_path  # not before polars is there
 
     beside = (canonical(classes_path(path)) for path in plan.job.source.lists)
@@ -540,7 +539,7 @@ def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None)
             facts = own.name, own.bytes, own.crc32c
             shards.append(ShardReceipt(*facts, done.samples, tuple(sidecars)))
         size = sum(shard.bytes for shard in shards)
-    beside |= _companions(plan, classes, shards, rejects, base)
+    beside |= _companions(plan, target, classes, shards, rejects, base)
     files += publish_beside(target, beside)
     schema, options = job.schema, plan.options()
     from dsprep.sources.understood import recorded  # not before polars is there
@@ -612,6 +611,7 @@ def _sums(one: tuple[int, int] | None, two: tuple[int, int] | None) -> tuple[int
 
 def _companions(
     plan: Plan,
+    target: Target,
     classes: tuple[str, ...] | None,
     shards: Sequence[ShardReceipt],
     rejects: Sequence[Reject],
@@ -620,8 +620,9 @@ def _companions(
     """Return the files beside the shards, by name; an empty one is a report without entries."""
     job, destination = plan.job, plan.job.destination
     found: dict[str, bytes] = {}
-    if classes:
-        found[destination.companion("classes.txt").name] = _classes(classes)
+    name = destination.companion("classes.txt").name
+    if classes and not (_is_of_lists(plan, name) and target.find(name) == _classes(classes)):
+        found[name] = _classes(classes)
     found |= {name: _classes(names) for name, names in plan.class_files()}
     if job.images.augment is not None:
         table = augment_table(plan.catalog, job.images.augment, [each.path for each in rejects])
