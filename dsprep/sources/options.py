@@ -166,7 +166,8 @@ class ClassOptions(Options):
 
     classes: AnyPath | Sequence[str] | None = _labels(
         "Class names, one a line, in the order of their numbers. A class that is not in this file "
-        "is an error, and a class without images keeps its number.",
+        "is an error, and a class without images keeps its number.  [default: with --list, "
+        "classes.txt beside the list, if its labels are of these]",
         metavar="FILE",
     )
     class_order: str | None = _rare_labels(
