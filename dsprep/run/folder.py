@@ -47,7 +47,7 @@ def folder_of(destination: Destination) -> Path:
     return destination.directory / (destination.single or "")
 
 
-def require_free(target: Target) -> None:
+def require_free(target: Target, *, overwrite: bool = False) -> None:
     """Refuse a folder that holds anything but what makes way for this run."""
     destination = target.destination
     folder = folder_of(destination)
@@ -56,9 +56,10 @@ def require_free(target: Target) -> None:
     else:
         is_taken = os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir()))
     if is_taken:
+        advice = "remove it if" if overwrite else "give --overwrite if"
         raise DestinationError(
-            f"{destination}: is there already; choose another destination, or give --overwrite if "
-            "dsprep wrote it"
+            f"{destination}: is there already; choose another destination, or {advice} dsprep "
+            "wrote it"
         )
 
 

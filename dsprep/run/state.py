@@ -310,7 +310,7 @@ def begin(
         _refuse_files_of_others(plan, target, there, base)
         names = [name for name in names if name not in there]
     if is_tree and not state.resumed:
-        require_free(target)
+        require_free(target, overwrite=overwrite)
     state.begin(names, plan.job.words())
 
 

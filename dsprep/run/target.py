@@ -126,7 +126,12 @@ class InPlace(Target):
             pass
         with destination_errors(self.tree):
             # A try that comes late must not make it again when it has got its name.
-            if not self.destination.companion(LISTING).exists():
+            if not self.tree.is_dir():
+                if os.path.lexists(final := folder_of(self.destination)):
+                    raise DestinationError(
+                        f"{final}: has its files, and lacks its manifest; give the command "
+                        "without --part to finish it"
+                    )
                 self.tree.mkdir(exist_ok=True)
             move_files(tree, self.tree, [file.path for file in files])
         return []

@@ -45,6 +45,8 @@ def tables(title: str) -> Iterator[list[list[str]]]:
 
 
 ROWS, CELLS, _ = tables("What lies at a target, and what the next command does")
+FOLDER_ROWS, FOLDER_CELLS = tables("What lies at a folder, and what the next command does")
+FOLDER_LEGEND = {cell: (int(code), said.strip("`")) for cell, code, said, _ in FOLDER_CELLS}
 LEGEND = {cell: (int(code), said.strip("`")) for cell, code, said, _ in CELLS}
 
 COMMAND = ("--to", "recordio", "--samples-per-shard", 2, "-j", 1)
@@ -314,9 +316,117 @@ def of_s3(bucket: Bucket, states: States, name: str, cells: list[str]) -> None:
         check(cell, options, done, before, bucket.contents(f"{number}/"), whole)
 
 
+TO_FOLDER = ("--to", "folder", "-j", 1)
+OTHER_FOLDER = (*TO_FOLDER, "--key", "index")
+FOLDER_COLUMNS: list[tuple[str, tuple[object, ...]]] = [
+    ("convert", TO_FOLDER),
+    ("convert", (*TO_FOLDER, "--overwrite")),
+    ("convert", OTHER_FOLDER),
+    ("convert", (*OTHER_FOLDER, "--overwrite")),
+    ("convert", (*TO_FOLDER, *PART)),  # the units 0, 2 and 4
+    ("verify", ()),
+    ("status", ()),
+]
+FOLDER_NOTES, PIECES = ".out.dsprep/", ".out.dsprep/pieces/"
+
+
+class FolderStates:
+    """What commands leave of a folder, and beside it."""
+
+    def __init__(self, writer: Writer, root: Path) -> None:
+        self.writer, self._root = writer, root
+        self.finished = self._made(None, *TO_FOLDER)
+        self.other = self._made(None, *OTHER_FOLDER)
+        self.unnamed = self._made("dsprep.run.folder._name_tree", *TO_FOLDER)
+        self.named = self._made(PUBLISH, *TO_FOLDER)
+        self.published = self._made(TIDY_UP, *TO_FOLDER)
+        self.part = self._made(None, *TO_FOLDER, "--part", "1/2")
+
+    def _made(self, stop: str | None, *options: object) -> Files:
+        shutil.rmtree(above := self._root / "folder", ignore_errors=True)
+        above.mkdir()
+        command = ("convert", self.writer.photos, above / "out", *options)
+        if stop is None:
+            assert self.writer.run(*command).code == 0
+        else:
+            self.writer.stop(stop, *command)
+        return contents(above)
+
+    def row(self, name: str) -> Files:
+        """Return what lies there."""
+        finished, manifest, first = self.finished, "out.manifest.json", "out/a/000.jpg"
+        receipts = f"{PIECES}.dsprep/receipts/units-00000"
+        some = [n for n in self.unnamed if n.startswith((f"{receipts}3", f"{receipts}4"))]
+        some.append("out.files.jsonl")
+        rows: dict[str, Files] = {
+            "nothing": {},
+            "a file in the folder that dsprep did not write": {"out/x.jpg": b"of another program"},
+            "`run.json`, receipts of some units": without(self.unnamed, some),
+            "`run.json`, all receipts": self.unnamed,
+            "`run.json`, all receipts, a file of another size": {
+                **self.unnamed,
+                f"{PIECES}tree/a/000.jpg": b"cut",
+            },
+            "`run.json`, the folder under its name": self.named,
+            "`run.json`, `plan.zip`, the receipts of another part": self.part,
+            "`manifest.json`, `run.json`, receipts": self.published,
+            "`manifest.json`": finished,
+            "`manifest.json`, a file of another size": {**finished, first: b"cut"},
+            "`manifest.json`, a file that dsprep did not write": {**finished, "out/x.jpg": b"x"},
+            "`manifest.json`, no file": {
+                path: data for path, data in finished.items() if not path.startswith("out/")
+            },
+            "the folder without `manifest.json`": without(finished, [manifest]),
+        }
+        return rows[name]
+
+
+@pytest.fixture(scope="module")
+def folder_states(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> FolderStates:
+    root = tmp_path_factory.mktemp("folders")
+    return FolderStates(Writer(run_here, root), root)
+
+
+@pytest.mark.parametrize("row", FOLDER_ROWS, ids=lambda row: row[0])
+def test_row_of_a_folder(
+    run_here: RunHere, folder_states: FolderStates, tmp_path: Path, row: list[str]
+) -> None:
+    name, *cells = row
+    before = folder_states.row(name)
+    for number, (cell, (command, options)) in enumerate(zip(cells, FOLDER_COLUMNS, strict=True)):
+        above = tmp_path / str(number)
+        above.mkdir()
+        for path, data in before.items():
+            (above / path).parent.mkdir(parents=True, exist_ok=True)
+            (above / path).write_bytes(data)
+        source = [folder_states.writer.photos] if command == "convert" else []
+        done = run_here(command, *source, above / "out", *options)
+        is_other = options[: len(OTHER_FOLDER)] == OTHER_FOLDER
+        whole = folder_states.other if is_other else folder_states.finished
+        kept = re.fullmatch("keeps (\\d) of 6", cell)
+        code, said = FOLDER_LEGEND["keeps N of 6" if kept else cell]
+        if kept:
+            count = "1 sample" if kept[1] == "5" else f"{6 - int(kept[1])} samples"
+            assert f"continues; {count} left to write" in done.err
+        after = contents(above)
+        assert (done.code, said in done.out + done.err) == (code, True), (number, cell, done)
+        if cell == "writes a part":
+            assert "out.manifest.json" not in after
+        elif cell.startswith(("writes", "keeps", "completes")):
+            assert after == whole
+        else:
+            there = [
+                {path: data for path, data in files.items() if not path.startswith(FOLDER_NOTES)}
+                for files in (before, after)
+            ]
+            assert there[0] == there[1], (number, cell)
+
+
 def test_each_cell_is_explained() -> None:
     used = {re.sub(r"\d of \d", "N of M", cell) for _, *cells in ROWS for cell in cells}
     assert used == LEGEND.keys()
+    used = {re.sub(r"\d of 6", "N of 6", cell) for _, *cells in FOLDER_ROWS for cell in cells}
+    assert used == FOLDER_LEGEND.keys()
 
 
 def test_a_kill_is_replayed(run_here: RunHere, states: States, tmp_path: Path) -> None:
