@@ -23,8 +23,8 @@ from dsprep.workers.executor import Executor
 
 _SAMPLES = 16  # that each worker writes after its first one, which takes the time of starting
 _GROWTH = 4  # how many times as many it writes next
-_ENOUGH = 0.7  # seconds that can be measured
-_AGREE = 1.5  # how many times as long one of two equal trials may take
+_ENOUGH = 0.5  # seconds that can be measured
+_NOISE = 0.5  # by how much of these two equal trials may differ
 _MOST_BYTES = 1 << 28  # of the samples of one trial
 _MOST_UNPACKED = 1 << 29  # bytes of a source that are unpacked to see how long it takes
 
@@ -61,8 +61,9 @@ def _seconds_of_samples(
 ) -> float | None:
     """Return how long workers take for all samples, by trials of more and more of them.
 
-    The last trial is made twice, because a machine may stall in one of them. None if these two
-    do not agree.
+    What counts is by how much a trial is longer than the one before, as workers may take long to
+    start. The last trial is made twice, because a machine may stall in one of them. None if these
+    two do not agree.
     """
     count, mean = len(plan.catalog), _bytes(plan) / len(plan.catalog)
     share, trials = 1, list[tuple[int, float]]()
@@ -71,9 +72,11 @@ def _seconds_of_samples(
         trials.append((tried, taken))
         if tried == count:
             break
-        if len(trials) > 1 and (taken >= _ENOUGH or mean * tried * _GROWTH > _MOST_BYTES):
+        is_largest = mean * tried * _GROWTH > _MOST_BYTES
+        before = trials[-2][1] if len(trials) > 1 else taken
+        if len(trials) > 1 and (taken - before >= _ENOUGH or is_largest):
             _, again = _try_samples(plan, pipeline, pool, directory, share)
-            if max(taken, again) > _AGREE * min(taken, again):
+            if abs(taken - again) > _NOISE * (min(taken, again) - before):
                 return None
             trials[-1] = tried, min(taken, again)
             break

@@ -65,7 +65,7 @@ def test_no_time_is_told_for_a_network(run_here: RunCli, bucket: Bucket, twelve:
 
 @pytest.mark.parametrize(
     ("start", "each", "stall"),
-    [(0.0, 0.1, 0.0), (0.5, 0.001, 0.0), (5.0, 0.01, 0.0), (0.0, 0.1, 30.0)],
+    [(0.0, 0.1, 0.0), (0.5, 0.001, 0.0), (5.0, 0.01, 0.0), (0.0, 0.1, 30.0), (9.0, 0.1, 2.0)],
 )
 def test_the_time_of_starting_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: float, each: float, stall: float
