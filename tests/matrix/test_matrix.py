@@ -121,6 +121,29 @@ def test_all_samples_arrive(
         assert content(dest) == of_the_folder(target)
 
 
+@pytest.mark.parametrize("target", ["folder", "augmented-manifest"])
+def test_folders_of_machines_join(
+    of_the_folder: Callable[[str], dict[str, bytes]],
+    samples: Samples,
+    run_here: RunHere,
+    tmp_path: Path,
+    target: str,
+) -> None:
+    """Two machines share the images; each has a class that the other one lacks."""
+    paths = sorted(samples.files)
+    for node, own in enumerate((paths[:6], paths[6:])):
+        for path in own:
+            (tmp_path / f"{node}" / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / f"{node}" / path).write_bytes(samples.files[path])
+        command = ("convert", tmp_path / f"{node}", tmp_path / f"made-{node}", "--to", target)
+        assert run_here(*command, "-qj1") == (0, "", "")
+    dest = tmp_path / "joined" / target
+    dest.parent.mkdir()
+    joined = run_here("join", tmp_path / "made-0", tmp_path / "made-1", dest, "-q")
+    assert joined == (0, "", "")
+    assert content(dest) == of_the_folder(target)
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_verb_takes_it(
     given: Sources, run_here: RunHere, tmp_path: Path, source: str
