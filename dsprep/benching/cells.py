@@ -52,6 +52,8 @@ READERS = {
     "datasets": BenchReader("parquet", "file s3fs download", "datasets numpy", "torch"),
     "torch": BenchReader("folder", _FILES, "torch numpy", "", _SHUFFLES),
     "wids": BenchReader("webdataset", _LOCAL, "wids torch numpy"),
+    "csv": BenchReader("csv", _LOCAL, "numpy"),
+    "protobuf": BenchReader("recordio-protobuf", _LOCAL, "numpy"),
     "raw": BenchReader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),
 }
 """The readers; of those of a format, the first is its natural one."""

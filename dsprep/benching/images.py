@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsprep.errors import DsprepError, SourceError
+from dsprep.formats import TABLES
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.images.pixels import RAW_CHW
@@ -25,6 +26,10 @@ _MOST_BYTES = 1 << 24  # of them
 
 def keywords_of(shards: ShardSet) -> dict[str, Any]:
     """Return the keywords that tell a loop where the images of shards lie; none if it knows."""
+    if shards.layout.name in TABLES:
+        return {"header": shards.layout.options().get("header", False)}
+    if shards.layout.name == "recordio-protobuf":
+        _require_numbers(shards)
     if shards.layout.name not in ("webdataset", "tfrecord"):
         return {}
     samples, choice = _first_samples(shards), Choice()
@@ -38,6 +43,15 @@ def keywords_of(shards: ShardSet) -> dict[str, Any]:
         raise _no_image(shards.name, list(settled.schema.by_name))
     names = _raw_names([place[0] for place in image.places], samples, shards.layout)
     return {"image": names[:1] if shards.layout.name == "tfrecord" else names}
+
+
+def _require_numbers(shards: ShardSet) -> None:
+    """Refuse records of images, as what reads these records is an algorithm that wants numbers."""
+    if shards.schema is not None and shards.schema.image is not None:
+        raise SourceError(
+            f"{shards.name}: its records hold images, and bench reads numbers of "
+            f"{shards.layout.name}: convert it, such as with dsprep convert --to recordio"
+        )
 
 
 def _raw_names(places: Sequence[str], samples: Sequence[Sample], layout: Format) -> list[str]:

@@ -232,6 +232,44 @@ def test_an_image_that_cannot_be_read_is_looked_for_by_inspect(
     assert f"  failed    {place} with raw by file, 0 workers: PIL" in done.out
 
 
+def test_tables_are_measured(
+    data: Path, tmp_path: Path, run_here: RunCli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An epoch is repeated for its steps; one without rows ends, as it would never end."""
+    (tmp_path / "t.csv").write_text("label,a,b\n" + "1,0.5,\n0,2.5,7\n" * 10)
+    options: dict[str, Any] = {"workers": 1, "label_field": "label", "shuffle": False}
+    dsprep.pack(tmp_path / "t.csv", tmp_path / "csv", to="csv", header=True, **options)
+    table = (tmp_path / "t.csv").read_text().replace(",\n", ",1\n")
+    (tmp_path / "t.csv").write_text(table)
+    dsprep.pack(tmp_path / "t.csv", tmp_path / "pb", to="recordio-protobuf", **options)
+    places = (tmp_path / "csv", tmp_path / "pb")
+    report = measured(run_here, *places, "--work", "train", "-j2", "--shuffle", 5, "--batch", 4)
+    assert [row["reader"] for row in report["rows"]] == ["csv", "protobuf"]
+    for row in report["rows"]:
+        assert_measured(row)
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    for reader, place in zip(("csv", "protobuf"), places, strict=True):
+        found, loop = read_data(str(place)), runpy.run_path(str(loop_of(reader, "file")))
+        loop["main"]([*found.files], "train", 8, 0, **found.keywords)  # an epoch
+        steps = map(json.loads, capsys.readouterr().out.splitlines())
+        assert [each["images"] for each in steps if "images" in each] == [8, 8, 4]
+        with pytest.raises(SystemExit, match="no r"):
+            loop["main"]([str(empty)], "train", 8, 0, steps=3, **found.keywords)
+    batch, *_ = runpy.run_path(str(loop_of("csv", "file")))["to_batch"]([b"1,0.5,\n"], "train")
+    assert (batch[0].tolist(), str(batch[1].tolist())) == ([1.0], "[[0.5, nan]]")
+    records = runpy.run_path(str(loop_of("protobuf", "file")))
+    (path,) = (tmp_path / "pb").glob("*.pb")
+    dsprep.pack(data / "folder", tmp_path / "images", to="recordio-protobuf", workers=1)
+    done = run_here("bench", tmp_path / "images", *QUICK)
+    assert (done.code, "its records hold images" in done.err) == (4, True)
+    (labels, values, keys, counts), rows, _ = records["to_batch"](
+        list(records["read_records"]([path])), "train"
+    )
+    assert (rows, counts, keys) == (20, [2] * 20, [])
+    assert (values[:4].tolist(), labels[:2].tolist()) == ([0.5, 1.0, 2.5, 7.0], [[1.0], [0.0]])
+
+
 def test_the_table_is_csv_or_text(data: Path, run_here: RunCli) -> None:
     place = data / "webdataset"
     label = ("--label", "FSx", "--work", "bytes", "-j0")
