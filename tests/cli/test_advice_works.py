@@ -22,8 +22,6 @@ Set: TypeAlias = dict[str, str | bytes | None]
 IMAGES: Set = dict.fromkeys(f"{at}.jpg" for at in range(4))
 CELEBA = "4\nBald Young\n" + "".join(f"{at}.jpg -1 {at % 2 * 2 - 1}\n" for at in range(4))
 KITTI = "Car 0.00 0 -1.57 5 5 30 15 1.5 1.6 3.7 1.8 1.7 46.7 -1.56\n"
-DOTA = "1.0 1.0 9.0 1.0 9.0 9.0 1.0 9.0 plane 0\n"
-LABELME = json.dumps({"shapes": [{"label": "a", "points": [[1, 2], [3, 4]]}], "imagePath": "0.jpg"})
 
 
 def beside(extension: str, text: str) -> Set:
@@ -42,7 +40,6 @@ LAYOUTS: dict[str, Set] = {
     "three cells": {**IMAGES, "t.txt": "".join(f"{at}.jpg {at % 2} 5\n" for at in range(4))},
     "captions": {
         **IMAGES,
-        "t.token": "",
         "t.txt": "".join(f"{at // 2}.jpg#{at % 2}\ta cat\n" for at in range(8)),
     },
     "celeba": {**IMAGES, "Anno/list_attr_celeba.txt": CELEBA},
@@ -50,7 +47,6 @@ LAYOUTS: dict[str, Set] = {
     "tags": table("image_name,tags", "haze clear", "clear", "haze", "haze clear"),
     "two labels": table("path,label,class", "a,b", "c,d"),
     "odd names": table("picture,what,more", "a,b", "c,d"),
-    "boxes": table("image,xmin,ymin,xmax,ymax", "1,2,3,4"),
     "unclear boxes": table("image,bbox", '"[10, 5, 30, 15]"'),
     "boxes in no order": table("image,bbox", '"[30, 5, 30, 40]"'),
     "odd boxes": table("image,a,b,c,d", "1,2,3,4"),
@@ -67,8 +63,6 @@ LAYOUTS: dict[str, Set] = {
         ),
     },
     "kitti": {**IMAGES, **beside(".txt", KITTI)},
-    "dota": {**IMAGES, **beside(".txt", DOTA)},
-    "labelme": {**IMAGES, **beside(".json", LABELME)},
     "coco of instances and persons": {
         **IMAGES,
         "annotations/instances_val.json": coco([*IMAGES], [box(1, 1)]),
