@@ -47,8 +47,8 @@ from dsprep.schema import (
     Field,
     Meaning,
     Observed,
+    PlaceSummary,
     Schema,
-    Seen,
     Table,
     settle,
     shown,
@@ -255,7 +255,7 @@ class Parquet(Format):
 
 def settled(told: Schema, choice: Choice, source: str) -> Schema:
     """Return the schema of a source whose columns are known: which one is the image, the label."""
-    seen = {each.places[0]: Seen(1, {each.type: ("", "")}) for each in told.fields}
+    seen = {each.places[0]: PlaceSummary(1, {each.type: ("", "")}) for each in told.fields}
     return settle(Observed(1, seen), Parquet(), choice, source, told).schema
 
 

@@ -17,7 +17,7 @@ from dsprep.schema.look import (
     OBJECTS,
     Meaning,
     Observed,
-    Seen,
+    PlaceSummary,
     Table,
     is_image,
     observe,
@@ -32,6 +32,6 @@ from dsprep.schema.settle import Settled, idle_names, impose, select, settle
 __all__ = [
     "BY_FILES", "BY_SOURCE", "BY_VALUES", "Choice", "FACTS", "Field", "IMAGE", "IMAGE_ID",
     "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES", "LABEL_TEXT", "Meaning", "OBJECTS",
-    "Observed", "Place", "Reading", "Schema", "Seen", "Settled", "TYPES", "Table", "Type",
+    "Observed", "Place", "Reading", "Schema", "PlaceSummary", "Settled", "TYPES", "Table", "Type",
     "idle_names", "impose", "is_image", "join", "observe", "select", "settle", "shown", "type_of",
 ]

@@ -75,7 +75,7 @@ BoxSeen: TypeAlias = tuple[str, float, float, float, float, float | None, float 
 
 
 @dataclass
-class Seen:
+class PlaceSummary:
     """What samples of a look have at a place."""
 
     count: int = 0  # how many samples have it
@@ -94,7 +94,7 @@ class Observed:
 
     samples: int = 0  # how many samples were looked at
     # what they have, by place, in the order of the first appearance
-    places: dict[Place, Seen] = field(default_factory=dict)
+    places: dict[Place, PlaceSummary] = field(default_factory=dict)
     # places that stand for several raw names of one sample
     together: set[str] = field(default_factory=set)
 
@@ -103,7 +103,7 @@ class Observed:
         self.samples += other.samples
         self.together |= other.together
         for place, seen in other.places.items():
-            own = self.places.setdefault(place, Seen())
+            own = self.places.setdefault(place, PlaceSummary())
             own.count += seen.count
             own.width = own.width or seen.width
             for kind, example in seen.kinds.items():
@@ -161,7 +161,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
 
 
 def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str) -> None:
-    seen = found.places.setdefault(place, Seen())
+    seen = found.places.setdefault(place, PlaceSummary())
     kind = type_of(value, hint)
     if kind:
         seen.count += 1
@@ -175,7 +175,7 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
             seen.width = len(listed)
 
 
-def _see_boxes(seen: Seen, value: Value, sample: Sample) -> None:
+def _see_boxes(seen: PlaceSummary, value: Value, sample: Sample) -> None:
     """Take the boxes of objects as Hugging Face has them, with the size of the image."""
     if not hugging_face.has_form(value) or len(seen.boxes) >= _MOST_BOXES:
         return

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from dsprep.errors import OptionError, SourceError
 from dsprep.schema.choice import Choice
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema, join
-from dsprep.schema.look import IMAGE_ID, OBJECTS, Meaning, Observed, Seen, Table
+from dsprep.schema.look import IMAGE_ID, OBJECTS, Meaning, Observed, PlaceSummary, Table
 from dsprep.units import format_some
 
 # conventional names of the image among several, and of the label, the likeliest first
@@ -39,7 +39,7 @@ class Raw(NamedTuple):
     """A raw name of samples, or a part of its JSON, as a look found it."""
 
     place: Place
-    seen: Seen
+    seen: PlaceSummary
     meaning: Meaning  # what the format's table says of it; no field for a part of JSON
     lacks: bool  # whether some samples of the look lack it
 
@@ -88,7 +88,7 @@ class Evidence:
         return raws
 
     @cached_property
-    def seen(self) -> Mapping[Place, Seen]:
+    def seen(self) -> Mapping[Place, PlaceSummary]:
         return {raw.place: raw.seen for raw in self.raws}
 
     def count(self, place: Place) -> int:
@@ -421,7 +421,7 @@ def _only(fields: Iterator[Field]) -> Field | None:
     return found[0] if len(found) == 1 else None
 
 
-def _keys_to_name(seen: Mapping[Place, Seen], label: str) -> str:
+def _keys_to_name(seen: Mapping[Place, PlaceSummary], label: str) -> str:
     """Return what a message adds on the keys of JSON fields."""
     own = {path[0]: each.keys for path, each in seen.items() if each.keys}
     likely = [f"{name}.{key}" for name in own if (key := label.split(".")[-1]) in own[name]]
