@@ -21,7 +21,7 @@ from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
-from dsprep.schema import Schema, Settled
+from dsprep.schema import Schema, SettledSchema
 from dsprep.storage.files import short_names
 
 # The columns of every catalog, in their order.
@@ -78,7 +78,7 @@ class Inferred(NamedTuple):
     why: str
 
 
-UNSETTLED = Settled(Schema(()))  # before a look settles a schema
+UNSETTLED = SettledSchema(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
 _BUCKETS = 16  # of random numbers; each bucket is sorted by itself
 
@@ -95,7 +95,7 @@ class Catalog:
     schema: Schema | None = None  # the fields, as far as the source declares them
     schema_known: bool = False  # whether it declares all, so that no sample is looked at
     imageless: bool = False  # whether a manifest says that the samples have no image
-    settled: Settled = UNSETTLED  # the schema of the samples
+    settled: SettledSchema = UNSETTLED  # the schema of the samples
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
     # what a list changes in whole samples, which the table has: `label`, `id`
     overridden: frozenset[str] = frozenset()
@@ -179,7 +179,7 @@ class Catalog:
         sizes = self.annotated.sizes if self.annotated else None
         return None if sizes is None else sizes[self.table["annotation"]]
 
-    def with_settled(self, settled: Settled) -> Catalog:
+    def with_settled(self, settled: SettledSchema) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
         return replace(self, settled=settled, reader=self.reader.converting(settled))
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from dsprep.errors import BadSample
 from dsprep.sample import Sample, original_name
-from dsprep.schema import Reading, Settled, Table
+from dsprep.schema import Reading, SettledSchema, Table
 
 
 @runtime_checkable
@@ -139,7 +139,7 @@ class Reader(ABC):
             "tfrecords": self.reads_format("tfrecord"),
         }
 
-    def converting(self, settled: Settled) -> Self:
+    def converting(self, settled: SettledSchema) -> Self:
         """Return the reader that converts whole samples to a schema."""
         if not self.reads_samples:
             return self

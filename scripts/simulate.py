@@ -127,7 +127,7 @@ def _shards(count: int, layout: str) -> Callable[..., object]:
 
     from dsprep.catalog import Catalog, compact
     from dsprep.formats import FORMATS
-    from dsprep.schema import Field, Schema, Settled
+    from dsprep.schema import Field, Schema, SettledSchema
     from dsprep.sources.shards.shards import ShardReader
 
     def rows(start: int) -> pl.DataFrame:
@@ -147,7 +147,7 @@ def _shards(count: int, layout: str) -> Callable[..., object]:
         reader = ShardReader(files, FORMATS[layout]())
         schema = Schema((Field("image", "image", places=(("jpg",),)),), "image")
         catalog = Catalog(table, "/data/train", None, reader)
-        return catalog.with_settled(Settled(schema)), []
+        return catalog.with_settled(SettledSchema(schema)), []
 
     return read
 

@@ -34,7 +34,7 @@ from dsprep.plan.options import (
     ShardOptions,
 )
 from dsprep.printable import without_secrets
-from dsprep.schema import Schema, Settled, idle_names
+from dsprep.schema import Schema, SettledSchema, idle_names
 from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
@@ -408,7 +408,7 @@ def _keeps_fields(job: Job, catalog: Catalog) -> bool:
     return not any(changes)
 
 
-def _typed(job: Job, settled: Settled) -> Job:
+def _typed(job: Job, settled: SettledSchema) -> Job:
     """Let the format arrange the fields of the schema."""
     layout, label = job.layout, settled.schema.label_field
     schema = with_image_type(settled.schema, job.images.transform, layout)
@@ -450,7 +450,7 @@ def no_image_error(where: str, schema: Schema) -> SourceError:
     )
 
 
-def _lacking_image(job: Job, settled: Settled) -> list[str]:
+def _lacking_image(job: Job, settled: SettledSchema) -> list[str]:
     """Return a note on samples that lack the image that others have."""
     image = settled.schema.image_field
     if image is None or len(image.places) != 1 or job.source.choice.no_image:

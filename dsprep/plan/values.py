@@ -37,7 +37,7 @@ from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.plan.select import Chosen
 from dsprep.rows import Pixels
-from dsprep.schema import TYPES, Field, Reading, Schema, Settled, Table
+from dsprep.schema import TYPES, Field, Reading, Schema, SettledSchema, Table
 from dsprep.sources.annotation_kinds import all_annotation_kinds
 from dsprep.sources.kinds import Kind
 from dsprep.sources.raw_pixels import RawPixels
@@ -69,7 +69,7 @@ CLASSES: Mapping[str, type] = {
     # the schema
     "schema": Schema,
     "field": Field,
-    "settled": Settled,
+    "settled": SettledSchema,
     "reading": Reading,
     **{f"{name}-format": layout for name, layout in FORMATS.items()},
     # of any kind of source: members of archives, bare pixels in samples

@@ -26,12 +26,12 @@ from dsprep.schema.look import (
 )
 from dsprep.schema.reading import Reading
 from dsprep.schema.rules import BY_FILES, BY_SOURCE, BY_VALUES, IMAGE_NAMES, LABEL_NAMES
-from dsprep.schema.settle import Settled, idle_names, impose, select, settle
+from dsprep.schema.settle import SettledSchema, idle_names, impose, select, settle
 
 # fmt: off
 __all__ = [
     "BY_FILES", "BY_SOURCE", "BY_VALUES", "Choice", "FACTS", "Field", "IMAGE", "IMAGE_ID",
     "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES", "LABEL_TEXT", "Meaning", "OBJECTS",
-    "Observed", "Place", "Reading", "Schema", "PlaceSummary", "Settled", "TYPES", "Table", "Type",
+    "Observed", "Place", "Reading", "Schema", "PlaceSummary", "SettledSchema", "TYPES", "Table", "Type",
     "idle_names", "impose", "is_image", "join", "observe", "select", "settle", "shown", "type_of",
 ]

@@ -31,7 +31,7 @@ class Reading:
     ignored: frozenset[str] = frozenset()  # the places that are left out
     # whether samples stay raw, apart from fields that are left out: those of the same format
     raw: bool = False
-    box: str = ""  # as `Settled.box`
+    box: str = ""  # as `SettledSchema.box`
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to workers without what is compiled."""

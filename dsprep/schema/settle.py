@@ -24,7 +24,7 @@ from dsprep.schema.rules import (
 from dsprep.units import format_count, format_some
 
 
-class Settled(NamedTuple):
+class SettledSchema(NamedTuple):
     """A schema, and how it came about."""
 
     schema: Schema  # the schema
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
 
 def settle(
     observed: Observed, table: Table, choice: Choice, source: str, told: Schema | None = None
-) -> Settled:
+) -> SettledSchema:
     """Settle the schema of a source: by the rules, which fields there are, the label, the image."""
     evidence = Evidence(choice, choice.schema or told or Schema(()), table, observed, source)
     fields, ignored = _fields(evidence)
@@ -55,7 +55,7 @@ def settle(
     }
     notes = _notes(ignored, evidence)
     box = choice.box if any(seen.boxes for seen in observed.places.values()) else ""
-    return Settled(schema, frozenset(ignored), notes, counts, observed.samples, box)
+    return SettledSchema(schema, frozenset(ignored), notes, counts, observed.samples, box)
 
 
 def _fields(evidence: Evidence) -> tuple[dict[str, Field], set[str]]:
@@ -172,7 +172,7 @@ def idle_names(option: str, names: Iterable[str], schema: Schema) -> list[str]:
     return [f"{option} {','.join(unknown)}: no sample has {which}"] if unknown else []
 
 
-def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
+def select(settled: SettledSchema, choice: Choice) -> tuple[SettledSchema, list[str]]:
     """Leave fields out and rename others."""
     schema = settled.schema
     there = format_some(list(schema.by_name))
@@ -246,7 +246,7 @@ def _named_facts(choice: Choice, schema: Schema) -> list[Field]:
     return facts
 
 
-def impose(source: Settled, base: Schema, where: str) -> Settled:
+def impose(source: SettledSchema, base: Schema, where: str) -> SettledSchema:
     """Give the fields of a source the types of a data set that it is added to."""
     schema = source.schema
     fields: list[Field] = []

@@ -25,7 +25,7 @@ from dsprep.schema import (
     Field,
     Observed,
     Schema,
-    Settled,
+    SettledSchema,
     select,
 )
 from dsprep.sources.gather import Gathered, gather_all, names_in, with_labels
@@ -67,7 +67,7 @@ def with_schema(
 
 def _of_samples(
     catalog: Catalog, choice: Choice, own: Field | None, run_all: RunAll
-) -> tuple[Catalog, Settled]:
+) -> tuple[Catalog, SettledSchema]:
     """Settle the schema of whole samples; ``own`` is the label that rows of the catalog tell."""
     if own is not None and choice.label not in (None, LABEL, own.name):
         raise OptionError(
@@ -89,10 +89,10 @@ def _of_samples(
     return catalog, _with_classes_of_objects(settled, catalog.classes, has_ids)
 
 
-def _of_files(catalog: Catalog, choice: Choice, own: Field | None) -> tuple[Catalog, Settled]:
+def _of_files(catalog: Catalog, choice: Choice, own: Field | None) -> tuple[Catalog, SettledSchema]:
     """Settle the schema of files that each are an image; ``own`` is the label that rows tell."""
     image = Field("image", "image", told="the files", why=BY_FILES)
-    settled = Settled(Schema((image,), image.name))
+    settled = SettledSchema(Schema((image,), image.name))
     if catalog.label_column:
         told = "a list" if catalog.label_column == "label" else "the names of classes"
         catalog, settled = _with_label_of_rows(catalog, settled, choice, own, told)
@@ -100,8 +100,8 @@ def _of_files(catalog: Catalog, choice: Choice, own: Field | None) -> tuple[Cata
 
 
 def _with_label_of_rows(
-    catalog: Catalog, settled: Settled, choice: Choice, own: Field | None, told: str
-) -> tuple[Catalog, Settled]:
+    catalog: Catalog, settled: SettledSchema, choice: Choice, own: Field | None, told: str
+) -> tuple[Catalog, SettledSchema]:
     """Return a schema whose label is that of the rows, of the type that the user wants."""
     from dsprep.sources.labels.choose import with_label
 
@@ -120,8 +120,8 @@ def _with_label_of_rows(
 
 
 def _with_classes_of_objects(
-    settled: Settled, classes: tuple[str, ...] | None, has_ids: bool = False
-) -> Settled:
+    settled: SettledSchema, classes: tuple[str, ...] | None, has_ids: bool = False
+) -> SettledSchema:
     """Return a schema whose objects have the names of the classes, unless they have names."""
     objects = settled.schema.objects
     if objects is None or objects.names or not classes:
@@ -165,7 +165,7 @@ def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:
 
 def _looked_at(
     catalog: Catalog, choice: Choice, by_rows: Field | None, run_all: RunAll
-) -> tuple[Catalog, Settled]:
+) -> tuple[Catalog, SettledSchema]:
     """Settle the schema of whole samples, without a label that rows of the catalog tell."""
     declared, table = catalog.schema, catalog.reader.table
     if by_rows is not None:
@@ -283,7 +283,7 @@ def _with_schema(catalog: Catalog, schema: Schema) -> Catalog:
     return catalog.with_settled(catalog.settled._replace(schema=schema))
 
 
-def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
+def table_of(settled: SettledSchema, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
     """Return what a dry run shows of a schema, a row for each field."""
     roles = {settled.schema.image: "image", settled.schema.label: "label"}
     for field in settled.schema.fields:

@@ -20,7 +20,7 @@ from dsprep.schema import (
     Field,
     Observed,
     Schema,
-    Settled,
+    SettledSchema,
     Table,
     observe,
     settle,
@@ -76,7 +76,7 @@ def settle_samples(
     choice: Choice,
     source: str,
     declared: Schema | None = None,
-) -> tuple[Settled, RawPixels | None]:
+) -> tuple[SettledSchema, RawPixels | None]:
     """Look at samples, find bare pixels among them, and settle their schema.
 
     Args:
@@ -164,7 +164,7 @@ def find_pixels(task: tuple[Reader, Rows, Choice, Field | None]) -> RawPixels | 
     return raw_pixels(samples, reader.table, choice, known)
 
 
-def with_pixels(settled: Settled, pixels: RawPixels | None) -> Settled:
+def with_pixels(settled: SettledSchema, pixels: RawPixels | None) -> SettledSchema:
     """Return a schema whose image is bare pixels in the source, if it is."""
     image = settled.schema.image_field
     if pixels is None or image is None or image.kind.is_raw:

@@ -17,7 +17,7 @@ from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
 from dsprep.places.match import NAME, Spelling, match
 from dsprep.sample import key_expr
-from dsprep.schema import BY_SOURCE, LABEL, Field, Settled
+from dsprep.schema import BY_SOURCE, LABEL, Field, SettledSchema
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
 from dsprep.units import format_count, format_some, quoted
@@ -161,12 +161,12 @@ def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool)
 
 
 def with_label(
-    settled: Settled,
+    settled: SettledSchema,
     labels: pl.Series,
     classes: tuple[str, ...] | None,
     told: str = "a list",
     own: Field | None = None,
-) -> Settled:
+) -> SettledSchema:
     """Return a schema whose label comes from rows of a catalog, not from samples.
 
     It has the name of ``own``, if the samples have none.

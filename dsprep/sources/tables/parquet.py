@@ -32,7 +32,7 @@ from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.numbering import Known, number_classes, numbers_of, require_lines, unknown_classes
 from dsprep.places.scan import RunAll
 from dsprep.sample import key_of
-from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
+from dsprep.schema import Choice, Field, Schema, SettledSchema, is_image, join, select
 from dsprep.sources.labels.classes import label_lists
 from dsprep.sources.look import raw_field
 from dsprep.sources.tables.parquet_rows import (
@@ -118,7 +118,7 @@ def _columns_to_read(
     in_json = bool(choice.label) and declared.named(str(choice.label)) is None
     schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
     if not in_json:  # only samples have it, which are then read in full
-        schema = select(Settled(schema), choice)[0].schema
+        schema = select(SettledSchema(schema), choice)[0].schema
     label = schema.label_field
     if label is not None and (in_json or len(label.places[0]) > 1):
         label = None
