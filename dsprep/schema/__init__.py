@@ -32,6 +32,7 @@ from dsprep.schema.settle import SettledSchema, idle_names, impose, select, sett
 __all__ = [
     "BY_FILES", "BY_SOURCE", "BY_VALUES", "Choice", "FACTS", "Field", "IMAGE", "IMAGE_ID",
     "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES", "LABEL_TEXT", "Meaning", "OBJECTS",
-    "Observed", "Place", "Reading", "Schema", "PlaceSummary", "SettledSchema", "TYPES", "Table", "Type",
-    "idle_names", "impose", "is_image", "join", "observe", "select", "settle", "shown", "type_of",
+    "Observed", "Place", "PlaceSummary", "Reading", "Schema", "SettledSchema", "TYPES", "Table",
+    "Type", "idle_names", "impose", "is_image", "join", "observe", "select", "settle", "shown",
+    "type_of",
 ]
