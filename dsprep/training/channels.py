@@ -75,7 +75,7 @@ Unit = tuple[str | bytes, ...]
 """What is never divided: a shard, a file, or the attributes of a line. Text is the path of one."""
 
 
-class Told(NamedTuple):
+class ChannelNotes(NamedTuple):
     """What sending reports besides the bytes; each once, as epochs repeat themselves."""
 
     rejects: dict[Reject, None]
@@ -117,11 +117,11 @@ class Channel:
             random.Random(f"{self.seed} {epoch}").shuffle(units)
         return self.part.share(units)
 
-    def epoch(self, number: int, told: Told) -> Iterator[bytes]:
+    def epoch(self, number: int, told: ChannelNotes) -> Iterator[bytes]:
         """Yield the bytes of an epoch in blocks of about a megabyte."""
         return _blocks(chain.from_iterable(self._send(unit, told) for unit in self.order(number)))
 
-    def _send(self, unit: Unit, told: Told) -> Iterator[bytes]:
+    def _send(self, unit: Unit, told: ChannelNotes) -> Iterator[bytes]:
         for part in unit:
             if isinstance(part, bytes):
                 yield from frame_whole(part)
@@ -136,7 +136,7 @@ class Channel:
                     _record(part, file, size) if self.is_wrapped else self._shard(part, file, told)
                 )
 
-    def _shard(self, path: str, file: Readable, told: Told) -> Iterator[bytes]:
+    def _shard(self, path: str, file: Readable, told: ChannelNotes) -> Iterator[bytes]:
         if self.source:
             file = convert_stream(
                 file,
@@ -159,7 +159,7 @@ class Channel:
                     told.notes[f"{path}: the record at byte {offset} {_SENT_WHOLE}"] = None
                 yield from record
 
-    def _text(self, path: str, stream: ShardStream, told: Told) -> Iterator[bytes]:
+    def _text(self, path: str, stream: ShardStream, told: ChannelNotes) -> Iterator[bytes]:
         block = b"\n"
         for block in stream.blocks():
             yield block

@@ -28,7 +28,7 @@ from dsprep.printable import json_values
 from dsprep.run.part import Part, parse_part
 from dsprep.storage.files import require_disk
 from dsprep.storage.local import Lock, destination_errors, write_whole
-from dsprep.training.channels import Channel, Told, channels_of
+from dsprep.training.channels import Channel, ChannelNotes, channels_of
 from dsprep.training.guard import GuardedProgram
 from dsprep.training.options import ServeOptions
 from dsprep.units import format_count, format_duration, format_some, quoted_names
@@ -112,7 +112,7 @@ def serve(options: ServeOptions) -> ServeReport:
     """
     began = time.monotonic()
     require_effect("serve", options.given)
-    told = Told({}, {})
+    told = ChannelNotes({}, {})
     channels = _channels(options, told.notes)
     served = _Served(told, {channel.name: [0, 0, 0] for channel in channels})
     place, code = options.fifo, None
@@ -177,7 +177,7 @@ def _channels(options: ServeOptions, notes: dict[str, None]) -> list[Channel]:
 class _Served:
     """State that the threads of all channels share: counts, errors, and the stop flag."""
 
-    told: Told
+    told: ChannelNotes
     counts: dict[str, list[int]]  # by channel: epochs that were whole or closed early, and bytes
     errors: list[BaseException] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
