@@ -36,7 +36,7 @@ from dsprep.workers.engine import open_executor
 
 
 @dataclass(frozen=True)
-class CreateReport(tables.Noticed):
+class CreateReport(tables.ReadingNotes):
     """What creating lists, or appending to one, did."""
 
     lists: Sequence[ListWritten]  # those written
@@ -202,7 +202,7 @@ def append_to_list(options: of.ListAppendOptions) -> CreateReport:
     )
 
 
-def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.Noticed]:
+def _read(source: Source, workers: int | None) -> tuple[Catalog, tables.ReadingNotes]:
     with open_executor(workers) as pool:
         catalog, findings = read_source(source, pool.map)
         require_nothing_left(source, (catalog, findings))

@@ -341,7 +341,7 @@ def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = Non
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noticed:
+class ReadingNotes:
     """Rejects, skipped files and notes of reading samples: a part of reports."""
 
     rejects: Sequence[Reject] = ()  # samples of the source that are not listed, and why
@@ -355,7 +355,7 @@ class Noticed:
         return count_skipped(self.skipped)
 
 
-def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, Noticed]:
+def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, ReadingNotes]:
     """Return the samples that a list can name; their paths are what the list calls them."""
     if catalog.annotated is not None and catalog.annotated.sizes is None:
         raise OptionError("--fields has no effect: a list holds labels and paths; leave it out")
@@ -367,7 +367,7 @@ def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, No
     rejects = [Reject(name, reason) for name in table["path"].filter(odd)]
     if rejects and len(rejects) == len(catalog):
         raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
-    noticed = Noticed(
+    noticed = ReadingNotes(
         rejects=[*lost(findings), *rejects],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         duplicates=[finding for finding in findings if finding.kind == "duplicate"],

@@ -10,7 +10,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
-from dsprep.lists.rows import Noticed, listable, plain_path, plain_paths, rows_of
+from dsprep.lists.rows import ReadingNotes, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_list
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
@@ -96,7 +96,7 @@ class Samples:
     columns: tuple[str, ...] = ()  # the names of its columns, if it has no header line
     tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
     official: pl.Series | None = None  # the side of each in its source, if that has sides
-    noticed: Noticed = field(default_factory=Noticed)  # when they were read
+    noticed: ReadingNotes = field(default_factory=ReadingNotes)  # when they were read
 
     def gather(self, rows: pl.Series) -> Samples:
         """Return some of the samples, with what dividing them needs."""
@@ -162,7 +162,7 @@ def _read(source: Source, options: SplitOptions, pool: Executor) -> Samples:
         plain = listed.table.with_columns(plain_paths(listed.table["path"]).alias("file"))
         rows, again = settle_duplicates(plain, "file", listed.path, source.duplicates)
         skipped = [finding for finding in again if finding.kind in SKIP_KINDS]
-        noticed = Noticed(skipped=skipped)
+        noticed = ReadingNotes(skipped=skipped)
         return Samples(source.list_file, rows.drop("file"), classes=listed.classes, noticed=noticed)
     catalog, findings = read_source(source, pool.map)
     require_nothing_left(source, (catalog, findings))

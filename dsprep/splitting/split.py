@@ -16,7 +16,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
-from dsprep.lists.rows import Noticed, format_rows, note_unlabeled, require_fitting
+from dsprep.lists.rows import ReadingNotes, format_rows, note_unlabeled, require_fitting
 from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.opening import GivenPath
 from dsprep.options import require_effect
@@ -87,7 +87,7 @@ class ClassFacts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SplitReport(Noticed):
+class SplitReport(ReadingNotes):
     """What splitting did or, for a dry run, would do."""
 
     destination: str  # as it was given
