@@ -82,9 +82,8 @@ def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str] | None) -
         recorded: The patterns of ``--leave-out`` in the manifest; None if it has no record.
     """
     left = [each for each in findings if each.kind in ("left-over", "left-out")]
-    is_out = {each.path: is_left_out(each.path, recorded or ()) for each in left}
-    out = [each for each in left if is_out[each.path]]
-    other = [each for each in left if not is_out[each.path]]
+    out = {each.path for each in left if is_left_out(each.path, recorded or ())}
+    other = [each for each in left if each.kind == "left-over" and each.path not in out]
     if other:
         first = min(other, key=lambda each: (not each.detail, each.path))
         counts = format_extensions(Counter(extension_in(each.path) for each in other))
