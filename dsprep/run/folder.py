@@ -39,7 +39,7 @@ from dsprep.storage.local import destination_errors, sync_path
 from dsprep.storage.stored import crc32c
 
 if TYPE_CHECKING:
-    from dsprep.run.written import Written
+    from dsprep.run.receipt import Written
 
 
 def folder_of(destination: Destination) -> Path:

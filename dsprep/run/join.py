@@ -38,6 +38,7 @@ from dsprep.plan.job import UNIT_BYTES
 from dsprep.plan.options import JoinOptions
 from dsprep.progress import Progress
 from dsprep.run.join_folders import FolderUnion, finish, notes_on, write_units
+from dsprep.run.receipt import Written
 from dsprep.run.state import (
     RunState,
     begin_join,
@@ -50,7 +51,6 @@ from dsprep.run.state import (
 )
 from dsprep.run.target import target_of
 from dsprep.run.write_report import WriteReport, objects_in
-from dsprep.run.written import Written
 from dsprep.sources.shards.shardset import ShardSet
 from dsprep.storage.files import canonical, facts, is_dir, read_bytes, results
 from dsprep.storage.location import is_s3

@@ -25,9 +25,9 @@ from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.job import UNIT_BYTES
 from dsprep.progress import Progress
 from dsprep.run.folder import finish_folder, hashes_twice
+from dsprep.run.receipt import Written
 from dsprep.run.state import RunState, damages, publish_beside, publish_manifest
 from dsprep.run.target import target_of
-from dsprep.run.written import Written
 from dsprep.storage.stored import crc32c
 from dsprep.units import format_count
 

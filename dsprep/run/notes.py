@@ -26,7 +26,7 @@ from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.plan.destination import Destination
 from dsprep.run.hold import Hold
 from dsprep.run.part import Part
-from dsprep.run.written import Written
+from dsprep.run.receipt import Written
 from dsprep.storage.files import entries, read_bytes, results
 from dsprep.workers.worker import yield_core
 

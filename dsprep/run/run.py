@@ -15,9 +15,9 @@ from dsprep.plan.weigh import encoded_sizes
 from dsprep.progress import Progress
 from dsprep.rows import Reader
 from dsprep.run.part import Part
+from dsprep.run.receipt import Written
 from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
-from dsprep.run.written import Written
 from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.executor import Executor, WorkerLost

@@ -27,7 +27,7 @@ from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
 from dsprep.run.notes import Target, is_unit
-from dsprep.run.written import Written, two_names
+from dsprep.run.receipt import Written, two_names
 from dsprep.sample import Sample
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
 from dsprep.workers.worker import Report

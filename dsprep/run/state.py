@@ -56,8 +56,8 @@ from dsprep.run.notes import (
     Target,
     is_unit,
 )
+from dsprep.run.receipt import Written
 from dsprep.run.target import InPlace, target_of
-from dsprep.run.written import Written
 from dsprep.storage.files import canonical, read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.stored import crc32c

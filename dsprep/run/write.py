@@ -49,6 +49,7 @@ from dsprep.run.folder import receipts_of, size_of_shard
 from dsprep.run.nodes import require_nodes
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part, parse_part
+from dsprep.run.receipt import Written
 from dsprep.run.run import Run
 from dsprep.run.state import (
     RunState,
@@ -65,7 +66,6 @@ from dsprep.run.state import (
 from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
 from dsprep.run.write_report import WriteReport, report_of
-from dsprep.run.written import Written
 from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, SourceOptions
 from dsprep.sources.shards.shards_kind import shards_of

@@ -11,9 +11,9 @@ from dsprep.formats.folder import Folder
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.folder import finish_folder
+from dsprep.run.receipt import Written
 from dsprep.run.state import RunState
 from dsprep.run.target import target_of
-from dsprep.run.written import Written
 from dsprep.sample import Sample
 
 

@@ -17,9 +17,9 @@ from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import RunStopped
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
+from dsprep.run.receipt import Written
 from dsprep.run.state import RunState
 from dsprep.run.target import InPlace, target_of
-from dsprep.run.written import Written
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.images import jpeg

@@ -25,9 +25,9 @@ from dsprep.images.probe import versions
 from dsprep.images.transform import Transform
 from dsprep.progress import Progress
 from dsprep.run.part import Part, parse_part
+from dsprep.run.receipt import Written
 from dsprep.run.run import Run
 from dsprep.run.write_report import WriteReport
-from dsprep.run.written import Written
 from dsprep.storage.lease import Lease
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
