@@ -39,7 +39,7 @@ from dsprep.storage.local import destination_errors, sync_path
 from dsprep.storage.stored import crc32c
 
 if TYPE_CHECKING:
-    from dsprep.run.receipt import Written
+    from dsprep.run.receipt import Receipt
 
 
 def folder_of(destination: Destination) -> Path:
@@ -106,7 +106,7 @@ def _paths(target: Target, listings: Iterable[str]) -> set[str]:
     return found
 
 
-def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
+def whole_units(pieces: Target, destination: Destination) -> dict[str, Receipt]:
     """Return the units and pieces on this machine that are as their receipts tell."""
     # Files in the tree of a folder that are in no such unit are removed: they are written again.
     found = dict(pieces.receipts())
@@ -128,7 +128,7 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     return found
 
 
-def receipts_of(target: Target, shards: Iterable[str] | None = None) -> dict[str, Written]:
+def receipts_of(target: Target, shards: Iterable[str] | None = None) -> dict[str, Receipt]:
     """Return the receipts at a target, or those of some shards or units, that are true."""
     found = dict(target.receipts(shards))
     units = list(filter(is_unit, found))
@@ -149,7 +149,7 @@ def receipts_of(target: Target, shards: Iterable[str] | None = None) -> dict[str
     return found
 
 
-def size_of_shard(target: Target, name: str, written: Written) -> int:
+def size_of_shard(target: Target, name: str, written: Receipt) -> int:
     """Return the size of a shard, or of the files of a unit, in bytes."""
     own = written.files[-1]
     if not is_unit(name):
@@ -157,7 +157,7 @@ def size_of_shard(target: Target, name: str, written: Written) -> int:
     return sum(each.size for each in read_listing(target.destination.url(own.name)))
 
 
-def _is_whole(unit: Written, listing: bytes, there: Mapping[str, tuple[int, str]]) -> bool:
+def _is_whole(unit: Receipt, listing: bytes, there: Mapping[str, tuple[int, str]]) -> bool:
     """Return whether the files of a unit are there, as its listing and its receipt tell."""
     receipt = unit.files[-1]
     if (len(listing), crc32c(listing)) != (receipt.bytes, receipt.crc32c):

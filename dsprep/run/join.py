@@ -38,7 +38,7 @@ from dsprep.plan.job import UNIT_BYTES
 from dsprep.plan.options import JoinOptions
 from dsprep.progress import Progress
 from dsprep.run.join_folders import FolderUnion, finish, notes_on, write_units
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.state import (
     RunState,
     begin_join,
@@ -319,7 +319,7 @@ def _carry_out(
         begin_join(state, names, _words(options), overwrite=options.overwrite)
         missing = [shard for shard in whole.shards if shard.name not in state.done]
         leave = partial(target.leave, urls=urls)
-        written = (Written(each.samples, (*each.sidecars, each)) for each in missing)
+        written = (Receipt(each.samples, (*each.sidecars, each)) for each in missing)
         place = _on_s3(destination.url(""), *urls.values())
         with progress.running("joining", sum(shard.samples for shard in missing)):
             left = results(place, leave, (each.name for each in missing), written)

@@ -25,7 +25,7 @@ from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.job import UNIT_BYTES
 from dsprep.progress import Progress
 from dsprep.run.folder import finish_folder, hashes_twice
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.state import RunState, damages, publish_beside, publish_manifest
 from dsprep.run.target import target_of
 from dsprep.storage.stored import crc32c
@@ -244,7 +244,7 @@ def write_units(union: FolderUnion, state: RunState, progress: Progress) -> list
             for file in listed.files
         }
         state.hold.check()
-        written = Written(len(unit), [receipt])
+        written = Receipt(len(unit), [receipt])
         target.leave(name, written, urls)
         state.done[name] = written
         progress.advance(len(unit), sum(listed.size for _, listed in unit))

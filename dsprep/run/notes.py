@@ -26,7 +26,7 @@ from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.plan.destination import Destination
 from dsprep.run.hold import Hold
 from dsprep.run.part import Part
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.storage.files import entries, read_bytes, results
 from dsprep.workers.worker import yield_core
 
@@ -123,7 +123,7 @@ class Target(ABC):
     def path(self, name: str) -> Path:
         return self.destination.directory / name
 
-    def leave(self, name: str, written: Written, urls: Mapping[str, str] = NOWHERE) -> None:
+    def leave(self, name: str, written: Receipt, urls: Mapping[str, str] = NOWHERE) -> None:
         """Publish a shard after its sidecars, then leave its receipt.
 
         ``urls`` is where files of another data set lie, which are not temporary files: by name, or
@@ -149,16 +149,16 @@ class Target(ABC):
         there = set(self._below(f"{self.notes}{RECEIPTS}/"))
         return [shard for shard in shards if self._receipt(shard) not in there]
 
-    def receipts(self, shards: Iterable[str] | None = None) -> Iterator[tuple[str, Written]]:
+    def receipts(self, shards: Iterable[str] | None = None) -> Iterator[tuple[str, Receipt]]:
         """Return the receipts, or those of some shards, whose files are as these tell."""
-        found: list[tuple[str, Written, dict[str, str]]] = []
+        found: list[tuple[str, Receipt, dict[str, str]]] = []
         names = set(self._below(f"{self.notes}{RECEIPTS}/"))
         if shards is not None:
             names &= set(map(self._receipt, shards))
         for data in filter(None, results(self.destination.url(""), self.find, sorted(names))):
             with suppress(*_DAMAGED):
                 receipt = json.loads(data)
-                written = Written.from_json(receipt["written"])
+                written = Receipt.from_json(receipt["written"])
                 if written.files:
                     found.append((str(receipt["shard"]), written, dict(receipt["etags"])))
         there = self.stamps([file.name for _, written, _ in found for file in written.files])

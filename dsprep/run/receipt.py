@@ -21,7 +21,7 @@ Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 
 
 @dataclass
-class Written:
+class Receipt:
     """What a shard, or a piece of one, holds: its receipt."""
 
     samples: int = 0
@@ -41,7 +41,7 @@ class Written:
     etags: str = ""  # of a unit of a folder: a digest of the ETags of its files, if there are such
 
     @classmethod
-    def merged(cls, parts: Sequence[Written], source: str) -> Written:
+    def merged(cls, parts: Sequence[Receipt], source: str) -> Receipt:
         """Add up what parts hold, without their files; ``source`` is for messages."""
         whole = cls()
         for part in parts:
@@ -67,7 +67,7 @@ class Written:
         return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Written:
+    def from_json(cls, values: dict[str, Any]) -> Receipt:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
         written = cls(**{name: kind(values[name]) for name, kind in _PLAIN.items()})
         written.etags = str(values.get("etags", ""))

@@ -15,7 +15,7 @@ from dsprep.plan.weigh import encoded_sizes
 from dsprep.progress import Progress
 from dsprep.rows import Reader
 from dsprep.run.part import Part
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.shard import ShardTask, write_shard
 from dsprep.run.state import RunState
 from dsprep.storage.local import destination_errors, free_bytes
@@ -59,7 +59,7 @@ class Run:
         self._places: dict[str, range] = {}  # the bytes of pieces in the files of their shards
         self._wholes: dict[str, str] = {}  # the shards of these pieces
 
-    def carry_out(self, pool: Executor, progress: Progress) -> Written:
+    def carry_out(self, pool: Executor, progress: Progress) -> Receipt:
         """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
         self._is_whole |= pool.is_cluster
@@ -95,11 +95,11 @@ class Run:
         with progress.running(f"writing{where}", rows, self._bytes):
             self._write(pool, missing, {})
             self._write(pool, [each for each in self._shards if each.name not in done], units)
-        return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
+        return Receipt.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
 
-    def outcome(self) -> Written:
+    def outcome(self) -> Receipt:
         """Return what all shards hold together, when parts of the run have written them."""
-        outcome = Written.merged(
+        outcome = Receipt.merged(
             [self._state.done[each.name] for each in self._shards], self._plan.catalog.root
         )
         self._count([*self._plan.lost, *outcome.rejects])

@@ -27,7 +27,7 @@ from dsprep.formats.base import Format, path_of
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
 from dsprep.run.notes import Target, is_unit
-from dsprep.run.receipt import Written, two_names
+from dsprep.run.receipt import Receipt, two_names
 from dsprep.sample import Sample
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
 from dsprep.workers.worker import Report
@@ -51,11 +51,11 @@ class ShardTask(NamedTuple):
     # there already; None for a file of its own
     place: range | None = None
     # the pieces to join, in order: the file and the place of each, and its receipt
-    pieces: Sequence[tuple[str, range | None, Written]] = ()
+    pieces: Sequence[tuple[str, range | None, Receipt]] = ()
     spared: Collection[str] = ()  # names of files beside the shard that are not written
 
 
-def write_shard(task: ShardTask, report: Report) -> Written:
+def write_shard(task: ShardTask, report: Report) -> Receipt:
     """Write a shard or a piece, publish it after its sidecars, and leave its receipt.
 
     What is done since the last call is reported: samples, bytes, rejects.
@@ -92,7 +92,7 @@ def _open_writer(
     return layout.open_writer(path, tree)
 
 
-def _write_sidecars(task: ShardTask, path: Path, written: Written) -> list[FileReceipt]:
+def _write_sidecars(task: ShardTask, path: Path, written: Receipt) -> list[FileReceipt]:
     """Write the files beside a shard that readers of its format need."""
     layout, files = task.pipeline.layout, list[FileReceipt]()
     if not layout.sidecar_suffixes:
@@ -131,8 +131,8 @@ def _ignore(*progress: object) -> None:
     """Report nothing, because the same was reported before."""
 
 
-def _write_samples(pipeline: Pipeline, rows: Rows, writer: Any, report: Report) -> Written:
-    written = Written()
+def _write_samples(pipeline: Pipeline, rows: Rows, writer: Any, report: Report) -> Receipt:
+    written = Receipt()
     facts = _Facts(pipeline, written)
     position = samples = pending = told = 0
     last = monotonic()
@@ -168,8 +168,8 @@ def _write_samples(pipeline: Pipeline, rows: Rows, writer: Any, report: Report) 
     return written
 
 
-def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Written:
-    joined = Written.merged([part for *_, part in task.pieces], task.source)
+def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Receipt:
+    joined = Receipt.merged([part for *_, part in task.pieces], task.source)
     for piece, place, part in task.pieces:
         left, expected = part.files[-1].bytes, part.files[-1].crc32c
         if place is not None and place.start == writer.content:
@@ -195,7 +195,7 @@ def _join_pieces(task: ShardTask, writer: Any, report: Report) -> Written:
 class _Facts:
     """Collects the facts of a receipt while samples are written."""
 
-    def __init__(self, pipeline: Pipeline, written: Written) -> None:
+    def __init__(self, pipeline: Pipeline, written: Receipt) -> None:
         layout = pipeline.layout
         label = layout.schema.label_field if layout.schema else None
         self._label, self._written = pipeline.schema.label, written

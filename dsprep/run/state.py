@@ -56,7 +56,7 @@ from dsprep.run.notes import (
     Target,
     is_unit,
 )
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.target import InPlace, target_of
 from dsprep.storage.files import canonical, read_bytes
 from dsprep.storage.local import destination_errors
@@ -81,7 +81,7 @@ class RunState:
     ) -> None:
         """Take a target for a command that may write these files, and see what is done there."""
         self.target, self.identity, self._files = target, identity, files
-        self.done: dict[str, Written] = {}
+        self.done: dict[str, Receipt] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
         pieces = Destination(target.work / "pieces")
@@ -499,7 +499,7 @@ def _require_own(destination: Destination, finished: Manifest) -> None:
         )
 
 
-def commit(plan: Plan, state: RunState, outcome: Written, base: Manifest | None) -> Manifest:
+def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
     job, target = plan.job, state.target
     rejects = [*plan.lost, *outcome.rejects]

@@ -49,7 +49,7 @@ from dsprep.run.folder import receipts_of, size_of_shard
 from dsprep.run.nodes import require_nodes
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part, parse_part
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.run import Run
 from dsprep.run.state import (
     RunState,
@@ -406,7 +406,7 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
         for name, each in done
     ]
     what = "unit" if plan.job.writes_tree else "shard"
-    outcome = Written.merged([each for _, each in done], plan.catalog.root)
+    outcome = Receipt.merged([each for _, each in done], plan.catalog.root)
     rejects = outcome.rejects
     left = f"{missing:,} of {format_count(len(plan.shards), what)} are left to other parts"
     notes = [*effect_notes(outcome.effects), left]
@@ -486,7 +486,7 @@ def carry_out(
 
 
 def _done(
-    plan: Plan, manifest: Manifest, outcome: Written, name: str, base: Manifest | None = None
+    plan: Plan, manifest: Manifest, outcome: Receipt, name: str, base: Manifest | None = None
 ) -> WriteReport:
     """Return the report of a run that has just completed a data set."""
     rejects = [*plan.lost, *outcome.rejects, *plan.existing.rejects]

@@ -11,7 +11,7 @@ from dsprep.formats.folder import Folder
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.folder import finish_folder
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.state import RunState
 from dsprep.run.target import target_of
 from dsprep.sample import Sample
@@ -35,7 +35,7 @@ def write_unit(state: RunState, name: str, layout: Folder, samples: Sequence[Sam
     finally:
         writer.close()
     receipt = FileReceipt(name, writer.bytes, writer.crc32c)
-    target.leave(name, Written(len(samples), [receipt]))
+    target.leave(name, Receipt(len(samples), [receipt]))
 
 
 def write_units(

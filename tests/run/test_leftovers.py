@@ -17,7 +17,7 @@ from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import RunStopped
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.state import RunState
 from dsprep.run.target import InPlace, target_of
 from dsprep.storage.local import ScratchLock
@@ -246,7 +246,7 @@ def test_notes_of_others_name_nothing_to_delete(
 )
 def test_receipts_that_are_none_are_passed_over(change: dict[str, object], tmp_path: Path) -> None:
     target = target_of(Destination(tmp_path, None))
-    whole = Written(samples=3, files=[FileReceipt("a.tar", 1, 0)])
+    whole = Receipt(samples=3, files=[FileReceipt("a.tar", 1, 0)])
     for number, values in enumerate(({}, change)):
         written = whole.to_json() | values
         receipt = {"shard": "a.tar", "written": written, "etags": {"a.tar": ""}}

@@ -25,7 +25,7 @@ from dsprep.images.probe import versions
 from dsprep.images.transform import Transform
 from dsprep.progress import Progress
 from dsprep.run.part import Part, parse_part
-from dsprep.run.receipt import Written
+from dsprep.run.receipt import Receipt
 from dsprep.run.run import Run
 from dsprep.run.write_report import WriteReport
 from dsprep.storage.lease import Lease
@@ -341,13 +341,13 @@ class TestParts:
     ) -> None:
         carry_out = Run.carry_out
 
-        def stopped(*args: Any) -> Written:
+        def stopped(*args: Any) -> Receipt:
             if late == "after":
                 carry_out(*args)
             for number in range(3):
                 words = [command, "pack", twelve, tmp_path / "wds", "--to", "webdataset", *SHARDS]
                 subprocess.run([*map(str, words), "--part", f"{number}/3"], check=True)
-            return carry_out(*args) if late == "before" else Written()
+            return carry_out(*args) if late == "before" else Receipt()
 
         # As on a file system whose locks do not reach other machines.
         monkeypatch.setattr("fcntl.flock", lambda *_: None)
@@ -733,7 +733,7 @@ class TestOnS3:
         options = ("pack", twelve, f"{ceph.url}/wds/", "--to", "webdataset", *SHARDS)
         carry_out = Run.carry_out
 
-        def stopped(*args: Any) -> Written:
+        def stopped(*args: Any) -> Receipt:
             carry_out(*args)
             own = "wds/.dsprep/leases/part-1.json"  # as if it were dead for long
             ceph.s3.delete_object(Bucket=ceph.name, Key=own)
@@ -742,7 +742,7 @@ class TestOnS3:
                 env = {**os.environ, **ceph.env, **other.env}
                 subprocess.run([*map(str, words)], check=True, env=env)
             ceph.put("wds/.dsprep/receipts/train-000001.tar.json", b"{}")  # its last word
-            return Written()
+            return Receipt()
 
         monkeypatch.setattr("dsprep.run.run.Run.carry_out", stopped)
         done = machine(*options, "--part", "1/3")
