@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from dsprep.dataset.manifest import (
     MANIFEST,
-    FileReceipt,
+    FileEntry,
     Manifest,
     Recorded,
     parse_manifest,
@@ -127,7 +127,7 @@ def manifest_names(names: Collection[str]) -> list[str]:
 
 def files_named(
     paths: Iterable[str], read: Callable[[str], bytes]
-) -> dict[str, dict[str, FileReceipt]]:
+) -> dict[str, dict[str, FileEntry]]:
     """Return the files that each manifest among some files names, all by path."""
     # Files that only have the name of a manifest are skipped.
     found = {}

@@ -51,7 +51,7 @@ _MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may a
 
 
 @dataclass(frozen=True)
-class FileReceipt:
+class FileEntry:
     """A file as it was written."""
 
     # its path below the directory of the manifest: a name, or one in a directory of shards alone
@@ -60,20 +60,20 @@ class FileReceipt:
     crc32c: int  # of its bytes
 
     @staticmethod
-    def of(path: Path, name: str | None = None) -> FileReceipt:
+    def of(path: Path, name: str | None = None) -> FileEntry:
         """Return the receipt of a file that exists, of any size; it may have another name there."""
         crc = size = 0
         with open(path, "rb", buffering=0, opener=open_regular) as file:
             while block := file.read(1 << 20):
                 crc = extend(block, crc)
                 size += len(block)
-        return FileReceipt(path.name if name is None else name, size, crc)
+        return FileEntry(path.name if name is None else name, size, crc)
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "bytes": self.bytes, "crc32c": f"{self.crc32c:08x}"}
 
     @classmethod
-    def from_json(cls, values: Any) -> FileReceipt:
+    def from_json(cls, values: Any) -> FileEntry:
         crc32c = _get(str, values, "crc32c")
         if not _CRC32C.fullmatch(crc32c):
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
@@ -85,24 +85,24 @@ class FileReceipt:
         is_long = any(len(part.encode("utf-8", "replace")) > LONGEST_NAME for part in parts)
         if leads_out or data.decode() != name or is_long:
             raise ValueError(f"{name!r:.100} names no file in its directory")
-        return FileReceipt(name, size, int(crc32c, 16))
+        return FileEntry(name, size, int(crc32c, 16))
 
 
 @dataclass(frozen=True)
-class ShardReceipt(FileReceipt):
+class ShardEntry(FileEntry):
     """A shard as it was written."""
 
     samples: int  # how many samples it holds
-    sidecars: tuple[FileReceipt, ...] = ()  # the files that belong to it
+    sidecars: tuple[FileEntry, ...] = ()  # the files that belong to it
 
     def to_json(self) -> dict[str, Any]:
         sidecars = [file.to_json() for file in self.sidecars]
         return {**super().to_json(), "samples": self.samples, "sidecars": sidecars}
 
     @classmethod
-    def from_json(cls, values: Any) -> ShardReceipt:
-        file = FileReceipt.from_json(values)
-        sidecars = tuple(_each(FileReceipt.from_json, values, "sidecars"))
+    def from_json(cls, values: Any) -> ShardEntry:
+        file = FileEntry.from_json(values)
+        sidecars = tuple(_each(FileEntry.from_json, values, "sidecars"))
         samples = _get_count(values, "samples")
         return cls(file.name, file.bytes, file.crc32c, samples, sidecars)
 
@@ -122,8 +122,8 @@ class Manifest:
     # that another program wrote
     source: str
     options: Mapping[str, Any]  # those that the bytes depend on
-    shards: Sequence[ShardReceipt]  # in order
-    files: Sequence[FileReceipt] = field(default=())  # the others: classes, indexes, reports
+    shards: Sequence[ShardEntry]  # in order
+    files: Sequence[FileEntry] = field(default=())  # the others: classes, indexes, reports
     schema: Schema | None = None  # the fields of the samples; None if nothing tells them
     # whether every sample was checked against the schema; if not, it was observed in some of them
     enforced: bool = False
@@ -138,7 +138,7 @@ class Manifest:
         """The directory, beside the manifest, that holds the shards alone; None without one."""
         return next((os.path.dirname(shard.name) or None for shard in self.shards), None)
 
-    def every_file(self) -> Iterable[FileReceipt]:
+    def every_file(self) -> Iterable[FileEntry]:
         """Return shards, sidecars and the others, but not the manifest itself."""
         for shard in self.shards:
             yield shard
@@ -223,8 +223,8 @@ class Manifest:
             bytes=_get_count(values, "bytes"),
             source=_get(str, values, "source"),
             options=_get(dict, values, "options"),
-            shards=_each(ShardReceipt.from_json, values, "shards"),
-            files=_each(FileReceipt.from_json, values, "files"),
+            shards=_each(ShardEntry.from_json, values, "shards"),
+            files=_each(FileEntry.from_json, values, "files"),
             schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
             enforced=_get(bool, values, "enforced"),
             objects=None

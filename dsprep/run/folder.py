@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import BadSample, DestinationError, SourceError
 from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.listing import LISTING, File, Listed, read_listing, taken_error
@@ -116,7 +116,7 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Receipt]:
     sizes = dict(files_below(tree)) if tree.is_dir() and (units or not is_published) else {}
     for name in units:
         listing = pieces.path(name)
-        is_whole = FileReceipt.of(listing) == found[name].files[-1]
+        is_whole = FileEntry.of(listing) == found[name].files[-1]
         files = list(_files(listing)) if is_whole else []
         if not is_whole or any(sizes.get(file.path) != file.bytes for file in files):
             del found[name]
@@ -186,7 +186,7 @@ class Finished(NamedTuple):
     """A folder whose files have their names."""
 
     size: int  # of its files, in bytes
-    listing: FileReceipt
+    listing: FileEntry
     companions: dict[str, bytes]  # what lies beside it, by name
 
 
@@ -239,7 +239,7 @@ def finish_folder(
 def _finished(
     layout: TreeFormat, destination: Destination, listing: Path, classes: tuple[str, ...] | None
 ) -> Finished:
-    receipt = FileReceipt.of(listing, destination.companion(LISTING).name)
+    receipt = FileEntry.of(listing, destination.companion(LISTING).name)
     size = sum(each.size for each in read_listing(listing))
     return Finished(size, receipt, _companions_of(layout, destination, listing, classes))
 

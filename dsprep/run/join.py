@@ -21,7 +21,7 @@ from dsprep.dataset.joined import joined
 from dsprep.dataset.manifest import (
     MANIFEST,
     UNFINISHED,
-    FileReceipt,
+    FileEntry,
     Manifest,
     parse_rejects,
     single_of,
@@ -88,7 +88,7 @@ def join(options: JoinOptions) -> WriteReport:
         raise OptionError(f"{dest}: is the name of a file; join writes to a directory")
     whole = _moved(whole, destination)
     beside = _beside(sets, whole, layout, destination)
-    receipts = [FileReceipt(name, len(data), crc32c(data)) for name, data in beside.items()]
+    receipts = [FileEntry(name, len(data), crc32c(data)) for name, data in beside.items()]
     whole = replace(whole, files=receipts)
     urls = {
         _there(destination, file): os.path.join(os.path.dirname(one.path), file.name)
@@ -194,7 +194,7 @@ def _words(options: JoinOptions) -> list[str]:
     return ["join", first, *others, str(options.dest), *own]
 
 
-def _there(destination: Destination, file: FileReceipt) -> str:
+def _there(destination: Destination, file: FileEntry) -> str:
     """Return the name that a file of a source has at the destination."""
     return destination.shard(os.path.basename(file.name))
 
@@ -252,7 +252,7 @@ def _companions(one: DataSet, endings: tuple[str, ...]) -> Iterator[tuple[str, b
             continue
         with source_errors(path):
             data = read_bytes(path)
-        if FileReceipt(file.name, len(data), crc32c(data)) != file:
+        if FileEntry(file.name, len(data), crc32c(data)) != file:
             raise SourceError(f"{path}: is not as it was written; see dsprep verify {one.name}")
         yield plain, data
 

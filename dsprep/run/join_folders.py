@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from dsprep.dataset.find import DataSet
 from dsprep.dataset.joined import joined_folders, merges_classes
-from dsprep.dataset.manifest import MANIFEST, FileReceipt, Manifest
+from dsprep.dataset.manifest import MANIFEST, FileEntry, Manifest
 from dsprep.errors import DestinationError, SourceError
 from dsprep.formats.base import TreeFormat
 from dsprep.formats.listing import LISTING, Listed, read_listing, taken_error
@@ -237,7 +237,7 @@ def write_units(union: FolderUnion, state: RunState, progress: Progress) -> list
             continue
         data = b"".join(listed.to_json() for _, listed in unit)
         target.partial(name).write_bytes(data)
-        receipt = FileReceipt(target.listing(name), len(data), crc32c(data))
+        receipt = FileEntry(target.listing(name), len(data), crc32c(data))
         urls = {
             file.path: folder.destination.url(folder.destination.in_folder(file.path))
             for folder, listed in unit

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DestinationError, SourceError
 from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.plan.destination import Destination
@@ -219,7 +219,7 @@ class Target(ABC):
 
     @abstractmethod
     def publish(
-        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
+        self, files: Sequence[FileEntry], urls: Mapping[str, str] = NOWHERE
     ) -> dict[str, str]:
         """Give temporary files, or those that lie elsewhere, their final names; returns ETags."""
 

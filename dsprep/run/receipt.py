@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import SourceError
 from dsprep.findings import MisfitReject, Reject
 
@@ -25,7 +25,7 @@ class Receipt:
     """What a shard, or a piece of one, holds: its receipt."""
 
     samples: int = 0
-    files: Sequence[FileReceipt] = ()  # the files beside it, and last its own
+    files: Sequence[FileEntry] = ()  # the files beside it, and last its own
     rejects: list[Reject] = field(default_factory=list)  # its samples that were not packed
     effects: Counter[str] = field(default_factory=Counter)  # those of its samples
     # the names of classes, by their numbers as text, that samples themselves tell
@@ -71,7 +71,7 @@ class Receipt:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
         written = cls(**{name: kind(values[name]) for name, kind in _PLAIN.items()})
         written.etags = str(values.get("etags", ""))
-        written.files = list(map(FileReceipt.from_json, values["files"]))
+        written.files = list(map(FileEntry.from_json, values["files"]))
         written.rejects = [
             (MisfitReject if misfit else Reject)(path, reason)
             for path, reason, misfit in values["rejects"]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from google_crc32c import extend
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import BadSample, LeftOut, RunStopped
 from dsprep.findings import reject_of
 from dsprep.formats.base import Format, path_of
@@ -77,7 +77,7 @@ def write_shard(task: ShardTask, report: Report) -> Receipt:
             writer.finish()
         sidecars = _write_sidecars(task, path, written) if task.whole else []
         name = target.listing(task.name) if is_unit(task.name) else task.name
-        written.files = [*sidecars, FileReceipt(name, writer.bytes, writer.crc32c)]
+        written.files = [*sidecars, FileEntry(name, writer.bytes, writer.crc32c)]
         if task.whole or task.place is None:
             target.leave(task.name, written)
         return written
@@ -92,9 +92,9 @@ def _open_writer(
     return layout.open_writer(path, tree)
 
 
-def _write_sidecars(task: ShardTask, path: Path, written: Receipt) -> list[FileReceipt]:
+def _write_sidecars(task: ShardTask, path: Path, written: Receipt) -> list[FileEntry]:
     """Write the files beside a shard that readers of its format need."""
-    layout, files = task.pipeline.layout, list[FileReceipt]()
+    layout, files = task.pipeline.layout, list[FileEntry]()
     if not layout.sidecar_suffixes:
         return files
     if written.listed:
@@ -108,7 +108,7 @@ def _write_sidecars(task: ShardTask, path: Path, written: Receipt) -> list[FileR
             continue
         with destination_errors(beside):
             beside.write_bytes(data)
-        files.append(FileReceipt(name, len(data), extend(0, data)))
+        files.append(FileEntry(name, len(data), extend(0, data)))
     written.sizes, written.listed = [], []
     return files
 

@@ -18,13 +18,7 @@ from typing import Any, TypeVar
 
 from dsprep.dataset.copies import augment_table
 from dsprep.dataset.find import Place, data_set_beside
-from dsprep.dataset.manifest import (
-    FileReceipt,
-    Manifest,
-    ShardReceipt,
-    parse_manifest,
-    parse_rejects,
-)
+from dsprep.dataset.manifest import FileEntry, Manifest, ShardEntry, parse_manifest, parse_rejects
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import AUGMENT_FILE, writes_tree
@@ -519,7 +513,7 @@ def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None)
         advice = "dsprep shard index writes another manifest"
         rejects = [*rejects_of(target, base, advice), *rejects]
     classes = plan.catalog.class_names or _listed_classes(outcome.class_names)
-    files: list[FileReceipt] = []
+    files: list[FileEntry] = []
     beside: dict[str, bytes] = {}  # the files that are made of the listing of a folder
     if job.writes_tree:
         finished = finish_folder(
@@ -537,7 +531,7 @@ def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None)
         for done in (state.done[each.name] for each in plan.shards if not adds_none):
             *sidecars, own = done.files
             facts = own.name, own.bytes, own.crc32c
-            shards.append(ShardReceipt(*facts, done.samples, tuple(sidecars)))
+            shards.append(ShardEntry(*facts, done.samples, tuple(sidecars)))
         size = sum(shard.bytes for shard in shards)
     beside |= _companions(plan, target, classes, shards, rejects, base)
     files += publish_beside(target, beside)
@@ -583,16 +577,16 @@ def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None)
     return manifest
 
 
-def publish_beside(target: Target, companions: Mapping[str, bytes]) -> list[FileReceipt]:
+def publish_beside(target: Target, companions: Mapping[str, bytes]) -> list[FileEntry]:
     """Write the files beside the shards; an empty one is a report that goes."""
-    files: list[FileReceipt] = []
+    files: list[FileEntry] = []
     for name, data in companions.items():
         if not data:
             target.delete(target.stamps([name]))  # a report of an earlier run
             continue
         with destination_errors(partial := target.partial(name)):
             partial.write_bytes(data)
-        files.append(FileReceipt(name, len(data), crc32c(data)))
+        files.append(FileEntry(name, len(data), crc32c(data)))
         target.publish(files[-1:])
     return files
 
@@ -613,7 +607,7 @@ def _companions(
     plan: Plan,
     target: Target,
     classes: tuple[str, ...] | None,
-    shards: Sequence[ShardReceipt],
+    shards: Sequence[ShardEntry],
     rejects: Sequence[Reject],
     base: Manifest | None,
 ) -> dict[str, bytes]:

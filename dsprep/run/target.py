@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import (
     DestinationError,
     DestinationStoreError,
@@ -96,7 +96,7 @@ class InPlace(Target):
         return found
 
     def publish(
-        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
+        self, files: Sequence[FileEntry], urls: Mapping[str, str] = NOWHERE
     ) -> dict[str, str]:
         if self.destination.apart:
             with destination_errors(place := self.destination.place):
@@ -120,7 +120,7 @@ class InPlace(Target):
         for above in {path.parent for path in own}:
             with destination_errors(above):
                 above.mkdir(parents=True, exist_ok=True)
-        receipts = (FileReceipt(file.path, file.bytes, file.crc32c) for file in elsewhere)
+        receipts = (FileEntry(file.path, file.bytes, file.crc32c) for file in elsewhere)
         where = [urls[file.path] for file in elsewhere]
         for _ in results(where, _bring, where, receipts, own):
             pass
@@ -281,7 +281,7 @@ class Staged(Target):
                 yield from level.files
 
     def publish(
-        self, files: Sequence[FileReceipt], urls: Mapping[str, str] = NOWHERE
+        self, files: Sequence[FileEntry], urls: Mapping[str, str] = NOWHERE
     ) -> dict[str, str]:
         store, etags = self._store, {}
         # A try that goes on when the run has ended must replace nothing that is there by then.
@@ -312,7 +312,7 @@ class Staged(Target):
     def _send(
         self,
         store: Store,
-        file: FileReceipt,
+        file: FileEntry,
         path: Path,
         way: TransferOptions,
         url: str | None = None,
@@ -338,7 +338,7 @@ class Staged(Target):
         from dsprep.storage.pool import Pace
 
         store, name = self._store, self.destination.in_folder
-        receipts = [FileReceipt(name(file.path), file.bytes, file.crc32c) for file in files]
+        receipts = [FileEntry(name(file.path), file.bytes, file.crc32c) for file in files]
         for each in receipts:
             if len(self._key(each.name).encode()) > store.longest_key:
                 raise DestinationError(
@@ -491,7 +491,7 @@ class Staged(Target):
             self._store.abort_uploads(self._key(prefix), keys)
 
 
-def _bring(url: str, file: FileReceipt, partial: Path) -> None:
+def _bring(url: str, file: FileEntry, partial: Path) -> None:
     """Give a file that lies elsewhere a second name; copy it if its disk is another one."""
     if system_path(url) is None:
         from dsprep.storage.transfer import TransferOptions
@@ -510,11 +510,11 @@ def _bring(url: str, file: FileReceipt, partial: Path) -> None:
             partial.open("wb") as copy,
         ):
             shutil.copyfileobj(source, copy, 1 << 20)
-        if FileReceipt.of(partial) != FileReceipt(partial.name, file.bytes, file.crc32c):
+        if FileEntry.of(partial) != FileEntry(partial.name, file.bytes, file.crc32c):
             raise _not_the_file(url) from None
 
 
-def _found(url: str, file: FileReceipt) -> tuple[Store, Stored]:
+def _found(url: str, file: FileEntry) -> tuple[Store, Stored]:
     """Return the store of a file that a manifest names, and what it holds there."""
     with as_source(url) as (store, key):
         stored = store.stat(key)

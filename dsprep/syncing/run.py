@@ -11,7 +11,7 @@ from glob import escape
 from shlex import quote
 
 from dsprep.dataset.find import files_named, is_manifest
-from dsprep.dataset.manifest import UNFINISHED, FileReceipt
+from dsprep.dataset.manifest import UNFINISHED, FileEntry
 from dsprep.errors import (
     DestinationError,
     DsprepError,
@@ -273,7 +273,7 @@ class Sync:
                 with self._one_failure(path):
                     self._remove_wrong(path)
 
-    def _why_wrong(self, files: Mapping[str, FileReceipt]) -> str:
+    def _why_wrong(self, files: Mapping[str, FileEntry]) -> str:
         """Return why a manifest would name other files than are there; empty if it would not."""
         same = self._plan.same
 

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats.base import Entry, Format, ShardFacts, Span
 from dsprep.formats.stream import ShardStream
@@ -160,11 +160,11 @@ def settle(
     if have is not None:
         wrong = _first_difference(have, data) if difference is None else difference(have)
         if have == data or not wrong:
-            return IndexFile(FileReceipt(path.name, len(have), crc32c(have)), kind, "unchanged")
+            return IndexFile(FileEntry(path.name, len(have), crc32c(have)), kind, "unchanged")
         state, detail = "wrong", wrong
     if scratch is not None:
         write_whole(path, data, scratch)
-    return IndexFile(FileReceipt(path.name, len(data), crc32c(data)), kind, state, detail)
+    return IndexFile(FileEntry(path.name, len(data), crc32c(data)), kind, state, detail)
 
 
 def _first_difference(have: bytes, want: bytes) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dsprep.dataset.manifest import NUMBERS, FileReceipt, Manifest, ShardReceipt, common_name
+from dsprep.dataset.manifest import NUMBERS, FileEntry, Manifest, ShardEntry, common_name
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
@@ -257,7 +257,7 @@ def _settle_manifest(
 ) -> IndexFile:
     """Write a manifest, or add to the one that is there what was written."""
     manifest, path = shards.manifest, shards.destination.manifest
-    unknown = IndexFile(FileReceipt(path.name, 0, 0), "manifest", "missing")
+    unknown = IndexFile(FileEntry(path.name, 0, 0), "manifest", "missing")
     if manifest is None and scratch is None:
         return unknown
     new = [index.receipt for index in settled if index.state != "unchanged" or not manifest]
@@ -303,12 +303,12 @@ def _new_manifest(shards: Shards, made: Mapping[str, ShardWithIndex]) -> Manifes
         index, stem = index_name(name, layout), name.removesuffix(layout.suffix)
         beside = (f"{stem}{suffix}" for suffix in layout.sidecar_suffixes)
         others = [
-            FileReceipt.of(directory / file, file)
+            FileEntry.of(directory / file, file)
             for file in beside
             if file != index and (directory / file).is_file()
         ]
         sidecars = (*((shard.index.receipt,) if shard.index else ()), *others)
-        receipts.append(ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, sidecars))
+        receipts.append(ShardEntry(name, shard.bytes, shard.crc32c, shard.samples, sidecars))
     classes = shards.destination.companion("classes.txt")
     return Manifest(
         format=layout.name,
@@ -326,16 +326,16 @@ def _new_manifest(shards: Shards, made: Mapping[str, ShardWithIndex]) -> Manifes
             **({"apart": True} if shards.destination.apart else {}),
         },
         shards=receipts,
-        files=[FileReceipt.of(classes)] if classes.is_file() else [],
+        files=[FileEntry.of(classes)] if classes.is_file() else [],
     )
 
 
 def _with_indexes(
-    manifest: Manifest, made: Mapping[str, ShardWithIndex], indexes: Sequence[FileReceipt]
+    manifest: Manifest, made: Mapping[str, ShardWithIndex], indexes: Sequence[FileEntry]
 ) -> Manifest:
     new = {receipt.name: receipt for receipt in indexes}
 
-    def updated(files: Sequence[FileReceipt], own: Sequence[str]) -> list[FileReceipt]:
+    def updated(files: Sequence[FileEntry], own: Sequence[str]) -> list[FileEntry]:
         known = {file.name: file for file in files}
         added = {name: new[name] for name in (*known, *own) if name in new}
         return list((known | added).values())

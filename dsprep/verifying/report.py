@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from dsprep.annotations.objects import ObjectCounts
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DamagedShard, DsprepError
 from dsprep.printable import json_values
 
@@ -73,7 +73,7 @@ class IndexFile(NamedTuple):
     """An index, or a manifest, as it was found, and as it is now."""
 
     # the file that is right: the one that was there, or what was or would be written
-    receipt: FileReceipt
+    receipt: FileEntry
     kind: str  # `mxnet`, `dali`, `wids` or `manifest`
     # `unchanged`, `missing` or `wrong`: how it was found; if it was or would be written, a missing
     # one is `written`, a wrong one `replaced`, and a manifest that names new indexes `updated`

@@ -18,7 +18,7 @@ from dsprep.dataset.find import (
     unnamed,
     without_absent,
 )
-from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, Manifest, Recorded
+from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_source, suffixes
 from dsprep.places.names import by_directory, expand, located, require_there
@@ -215,7 +215,7 @@ def left_over(
 # A file and a manifest, compared
 
 
-def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
+def difference(receipt: FileEntry, size: int, crc32c: int | None) -> str:
     """Say how a file differs from the one that was written; empty if it does not."""
     if size != receipt.bytes:
         return f"has {size:,} bytes, not {receipt.bytes:,}"

@@ -11,7 +11,7 @@ from io import BytesIO
 from shlex import quote
 
 from dsprep.dataset.find import DataSet, Place, data_set_in, data_sets, data_sets_of, scratch_beside
-from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileReceipt, Manifest, parse_manifest
+from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, parse_manifest
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.listing import LISTING, Listed
@@ -36,7 +36,7 @@ class _File:
 
     store: Store
     key: str
-    receipt: FileReceipt  # what it should be
+    receipt: FileEntry  # what it should be
     samples: int = 0  # how many samples it stands for
     is_data: bool = False  # whether it holds samples, rather than being a companion
     stored: Stored | None = None  # what is there; None if nothing is, or if it is unknown
@@ -190,7 +190,7 @@ def _verify(
     for message in () if is_tree else false_totals(shards.manifest):
         problems.append(Problem(found.path, message))
 
-    def named(receipt: FileReceipt, samples: int = 0, is_data: bool = False) -> _File:
+    def named(receipt: FileEntry, samples: int = 0, is_data: bool = False) -> _File:
         return _File(store, prefix + receipt.name, receipt, samples, is_data)
 
     files = []
@@ -264,7 +264,7 @@ def _files_in_folder(shards: Shards, problems: list[Problem]) -> list[_File]:
     try:
         for line in BytesIO(data):
             for number, file in enumerate(Listed.from_json(line).files):
-                receipt = FileReceipt(f"{where.single}/{file.path}", file.bytes, file.crc32c)
+                receipt = FileEntry(f"{where.single}/{file.path}", file.bytes, file.crc32c)
                 # The first file stands for the sample.
                 key = prefix + receipt.name
                 files.append(_File(store, key, receipt, int(number == 0), True))

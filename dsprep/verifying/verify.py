@@ -12,7 +12,7 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from dsprep.dataset.manifest import UNFINISHED, FileReceipt
+from dsprep.dataset.manifest import UNFINISHED, FileEntry
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
@@ -379,7 +379,7 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
             yield Problem(shown, "is in the manifest, but not there")
         elif name not in large:
             try:
-                if path.stat().st_size != file.bytes or FileReceipt.of(path, name) != file:
+                if path.stat().st_size != file.bytes or FileEntry.of(path, name) != file:
                     yield Problem(shown, "is not as it was written")
             except OSError as error:
                 yield problem_of(error, path)

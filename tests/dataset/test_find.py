@@ -23,7 +23,7 @@ from dsprep.dataset.find import (
     unnamed,
     without_absent,
 )
-from dsprep.dataset.manifest import Manifest, ShardReceipt
+from dsprep.dataset.manifest import Manifest, ShardEntry
 from dsprep.errors import OtherVersion, SourceError
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -31,7 +31,7 @@ from tests.servers.proxy import Proxy
 
 def manifest(*shards: str, layout: str = "webdataset", single: bool = False) -> Manifest:
     """A manifest that names some shards."""
-    receipts = [ShardReceipt(name, 3, 0, 1) for name in shards]
+    receipts = [ShardEntry(name, 3, 0, 1) for name in shards]
     options = {"single_file": single}
     facts = (len(shards), 0, 3 * len(shards))
     return Manifest(layout, "train", None, *facts, "", options, receipts)

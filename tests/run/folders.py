@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.formats.folder import Folder
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
@@ -34,7 +34,7 @@ def write_unit(state: RunState, name: str, layout: Folder, samples: Sequence[Sam
         writer.finish()
     finally:
         writer.close()
-    receipt = FileReceipt(name, writer.bytes, writer.crc32c)
+    receipt = FileEntry(name, writer.bytes, writer.crc32c)
     target.leave(name, Receipt(len(samples), [receipt]))
 
 

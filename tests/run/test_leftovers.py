@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import RunStopped
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
@@ -246,7 +246,7 @@ def test_notes_of_others_name_nothing_to_delete(
 )
 def test_receipts_that_are_none_are_passed_over(change: dict[str, object], tmp_path: Path) -> None:
     target = target_of(Destination(tmp_path, None))
-    whole = Receipt(samples=3, files=[FileReceipt("a.tar", 1, 0)])
+    whole = Receipt(samples=3, files=[FileEntry("a.tar", 1, 0)])
     for number, values in enumerate(({}, change)):
         written = whole.to_json() | values
         receipt = {"shard": "a.tar", "written": written, "etags": {"a.tar": ""}}

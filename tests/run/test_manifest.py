@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
+from dsprep.dataset.manifest import FileEntry, Manifest, ShardEntry, read_manifest
 from dsprep.errors import OtherVersion, SourceError
 
 MANIFEST = Manifest(
@@ -23,11 +23,9 @@ MANIFEST = Manifest(
     source="ab" * 32,
     options={"seed": 0, "transform": None},
     shards=[
-        ShardReceipt(
-            "train-00000.rec", 1200, 0xDEADBEEF, 3, (FileReceipt("train-00000.idx", 30, 7),)
-        )
+        ShardEntry("train-00000.rec", 1200, 0xDEADBEEF, 3, (FileEntry("train-00000.idx", 30, 7),))
     ],
-    files=[FileReceipt("classes.txt", 10, 0)],
+    files=[FileEntry("classes.txt", 10, 0)],
 )
 
 

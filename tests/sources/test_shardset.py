@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.dataset.manifest import Manifest, ShardReceipt
+from dsprep.dataset.manifest import Manifest, ShardEntry
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.recordio import RecordIO
 from dsprep.schema import Field, Schema
@@ -172,7 +172,7 @@ def test_class_names_without_numbers(tmp_path: Path) -> None:
 
 def write_manifest(directory: Path, name: str = "manifest.json", **changes: Any) -> Path:
     """Write the manifest of the files `a-*.rec` in a directory."""
-    shards = [ShardReceipt(each.name, 500, 0, 5) for each in sorted(directory.glob("a-*.rec"))]
+    shards = [ShardEntry(each.name, 500, 0, 5) for each in sorted(directory.glob("a-*.rec"))]
     layout = {"name": "recordio", **RecordIO().options()}
     options = {"format": layout, "transform": None, "max_pixels": 1 << 28, "key": "path"}
     manifest = Manifest(
