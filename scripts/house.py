@@ -23,11 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from tests.house.test_architecture import untested
 from tests.house.test_imports import MODULES, circles, imports, inside, layer
 from tests.images import image_folder
 
 REPOSITORY = Path(__file__).parents[1]
-TESTS = REPOSITORY / "tests"
 
 Places: TypeAlias = list[str]
 N = TypeVar("N", bound=ast.AST)
@@ -210,16 +210,6 @@ def modules_with(pattern: str) -> Places:
     ]
 
 
-def without_test() -> Places:
-    """List the modules that have no test file of the same name."""
-    tests = {path.stem.removeprefix("test_") for path in TESTS.rglob("test_*.py")}
-    return [
-        module
-        for module, path in MODULES.items()
-        if path.stem not in tests and path.name != "__init__.py"
-    ]
-
-
 def long_functions() -> Places:
     """List the functions with more than ten decisions.
 
@@ -296,7 +286,7 @@ FIGURES: dict[str, Callable[[], Places]] = {
         for what, pattern in ONE_PLACE.items()
     },
     "functions with more than ten decisions": long_functions,
-    "modules without a test file of the same name": without_test,
+    "modules that no test of their name, and none that the page names, proves": untested,
     "lines in dsprep/": lines,
 }
 

@@ -14,26 +14,34 @@ import pytest
 import dsprep
 from dsprep.cli.help import DefaultGroup
 from dsprep.cli.main import cli
+from tests.house.test_imports import MODULES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dsprep"
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
-COMMANDS = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.split("\n## Where a command lies\n")[1].split("\n## ")[0].splitlines()
-    if line.startswith("|")
-][2:]
+
+
+def table_below(heading: str) -> list[list[str]]:
+    """Return the cells of the first table of a chapter, a list for each row."""
+    lines = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+COMMANDS = table_below("Where a command lies")
 MOST_LINES = 15
 """Of the docstring of a room."""
 
 # `run/state.py: commit, RunState`, or a file alone.
 NAMED = sorted(set(re.findall(r"`((?:\w+/)*\w+\.py)(?:: ([\w., ]+))?`", PAGE)))
-PROMISES = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.split("\n## What keeps each promise\n")[1].split("\n## ")[0].splitlines()
-    if line.startswith("|")
-][2:]
+PROMISES = table_below("What keeps each promise")
+# The tests of each module that has none of its name: files, and functions in them or none.
+TESTED = {
+    module: re.findall(r"`(tests/[\w/]+\.py)(?:: ([\w., ]+))?`", tests)
+    for modules, tests in table_below("Which test proves which module")
+    for module in re.findall(r"`([\w.]+)`", modules)
+}
 
 
 @cache
@@ -44,14 +52,20 @@ def definitions(path: Path) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
-            methods = (each for each in node.body if isinstance(each, ast.FunctionDef))
-            found |= {f"{node.name}.{each.name}" for each in methods}
+            found |= {f"{node.name}.{name}" for name in members(node)}
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found |= {each.id for each in targets if isinstance(each, ast.Name)}
         if isinstance(node, ast.ImportFrom) and path.name == "__init__.py":
             found |= {each.asname or each.name for each in node.names}
     return found
+
+
+def members(node: ast.ClassDef) -> set[str]:
+    """Return the names of the methods and of the annotated attributes of a class."""
+    found = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    attributes = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+    return found | {each.id for each in attributes if isinstance(each, ast.Name)}
 
 
 def files_of(name: str) -> list[Path]:
@@ -93,6 +107,38 @@ def test_a_room_says_what_it_is(room: Path) -> None:
     paths = re.findall(r"tests/[\w/]+(?:\.py)?", tests)
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def untested() -> list[str]:
+    """List the modules that neither a test of their name nor a row of the page's table proves."""
+    tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests").rglob("test_*.py")}
+    return [
+        module
+        for module, path in MODULES.items()
+        if path.stem not in tests and path.name != "__init__.py" and module not in TESTED
+    ]
+
+
+def test_each_module_is_tested() -> None:
+    assert untested() == [], "name a test after it, or add it to the page's table"
+
+
+def test_the_tests_of_a_module_mention_it() -> None:
+    assert [module for module in TESTED if module not in MODULES or not TESTED[module]] == []
+    silent = [
+        f"{test}: does not mention {module}"
+        for module, tests in TESTED.items()
+        for test, functions in tests
+        if not functions and not words_of(module).search((ROOT / test).read_text("utf-8"))
+    ]
+    assert not silent
+
+
+def words_of(module: str) -> re.Pattern[str]:
+    """Return what matches the name of a module, or of what it defines, also as an option."""
+    path = MODULES[module]
+    words = {name.rpartition(".")[2] for name in definitions(path)} | {path.stem}
+    return re.compile(rf"\b({'|'.join(map(re.escape, words))})\b".replace("_", "[_-]"))
 
 
 def is_in(place: Path, name: str) -> bool:
