@@ -102,6 +102,8 @@ class Matches(NamedTuple):
     @property
     def paths(self) -> pl.Series:
         """The paths that names mean; null for none, and for several."""
+        if self.last is self.first:
+            return self.first
         return pl.select(path=pl.when(self.first == self.last).then(self.first)).to_series()
 
     @property
@@ -124,6 +126,8 @@ class Matches(NamedTuple):
             lines: The line of each name in that file, if it has lines.
             says: How a message begins, with the name.
         """
+        if self.last is self.first:
+            return
         unclear = self.first != self.last
         if not unclear.any():
             return
