@@ -134,6 +134,8 @@ def read_heads(
         only: Names of the files to read now; the others stay to be read later.
         limit: How many heads may be read of all files there, in all.
     """
+    if not groups:
+        return {}
     if files.archive is not None:  # each look into a compressed one may unpack all of it
         only = None
     some = islice(_chosen(groups, _known(root, files)), limit)
@@ -209,7 +211,8 @@ def _of_archive(
     wanted = sorted(place for place in found.values() if place is not None)
     new = [tuple(place) for place in wanted if str(place[0]) not in known]
     new = new[: max(0, limit - len(known))]
-    contents = zip(new, files.archive.reader.members(new), strict=True)
+    # Also for no members, an archive would be opened.
+    contents = zip(new, files.archive.reader.members(new), strict=True) if new else ()
     known |= {str(at): data[:HEAD] for (at, *_), data in contents if isinstance(data, bytes)}
     own = ((path, known.get(str(place[0]))) for path, place in found.items() if place is not None)
     return {path: head for path, head in own if head is not None}
