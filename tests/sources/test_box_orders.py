@@ -67,6 +67,7 @@ def test_the_sizes_of_images_tell_the_order(tmp_path: Path, kind: str) -> None:
         assert found == [pytest.approx(box) for box in CORNERS]
         assert f"boxes are {kind.partition(':')[0]}" in notes(findings)
         assert ": bbox, by the size of 2 images" in notes(findings)
+        assert catalog.inferred == (("box", kind, "by the size of 2 images"),)  # for a layout
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,8 @@ def _scan_boxes(
 ) -> Scan:
     import polars as pl
 
+    from dsprep.catalog import Inferred
+
     if len(spelling.columns) == 1:
         texts = cells[spelling.columns[0]]
         parts = texts.str.extract_all(_NUMBER)
@@ -421,7 +423,9 @@ def _scan_boxes(
     said = f"boxes are {spelling.kind}{unit}: {', '.join(spelling.columns)}{tried}"
     named = classes.names, classes.ids
     names = images.to_list()
-    return scan_of(annotations, names, *named, digest, path, [said, *notes], keeps_unlisted=True)
+    scan = scan_of(annotations, names, *named, digest, path, [said, *notes], keeps_unlisted=True)
+    taken = Order(spelling.kind, spelling.shares).option
+    return scan._replace(inferred=[Inferred("box", taken, tried.strip(" ,"))] if tried else [])
 
 
 def _sizes(
