@@ -219,9 +219,7 @@ def recorded(
     found = dict[str, dict[str, Any]]()
     for name in known_options():
         value = values.get(name)
-        if value is None or (name == "classes" and not isinstance(value, str)):
-            continue
-        if name == SCHEMA and not isinstance(value, str):
+        if value is None or name == SCHEMA or (name == "classes" and not isinstance(value, str)):
             continue
         if is_path(name, value) and option_name(name) in given:
             value = _without_place(source.root, value)
