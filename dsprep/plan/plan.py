@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
@@ -93,6 +95,11 @@ class Plan:
         counts = {side: 1 if self.job.writes_tree else count for side, count in self.sets}
         return self.job.options() | ({"sides": counts} if self.catalog.sides else {})
 
+    def cuts(self) -> dict[str, Any]:
+        """Return where the samples are cut, as `KeptCuts` reads it."""
+        ends = [(shard.stop, shard.bytes) for shard in self.shards]
+        return {"sets": list(self.sets), "ends": ends, "estimated": self.estimated}
+
     def rows(self, start: int, stop: int) -> Rows:
         return self.catalog.slice(start, stop - start).rows()
 
@@ -123,8 +130,51 @@ class Plan:
                 yield self.job.destination.companion(name).name, column.names
 
 
-def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
-    """Index the source and cut it into shards."""
+class KeptCuts(NamedTuple):
+    """Where an interrupted run has cut its samples, which then need not be weighed again."""
+
+    identity: Mapping[str, Any]  # that of the run
+    sets: Sequence[tuple[str, int]]  # as `Plan` has them
+    ends: Sequence[tuple[int, int]]  # of each shard, the row after its last, and its bytes
+    estimated: bool  # whether these bytes are estimates
+
+    @classmethod
+    def of_run(cls, run: Mapping[str, Any]) -> KeptCuts | None:
+        """Read what a run has noted; None if that is not there, or damaged."""
+        try:
+            cuts = run["cuts"]
+            sets = [(str(side), int(count)) for side, count in cuts["sets"]]
+            ends = [(int(stop), int(size)) for stop, size in cuts["ends"]]
+            return cls(dict(run["identity"]), sets, ends, bool(cuts["estimated"]))
+        except (LookupError, TypeError, ValueError, OverflowError):
+            return None
+
+    def shards(self, job: Job, catalog: Catalog) -> list[PlannedShard] | None:
+        """Return the shards; None if another job made these cuts, or of other samples."""
+        options = json.loads(json.dumps(job.options()))
+        is_same = all(self.identity.get(name) == value for name, value in options.items())
+        if not is_same or self.identity.get("source") != catalog.digest():
+            return None
+        sides = list(catalog.by_side())
+        if [side for side, _ in self.sets] != [side for side, _ in sides]:
+            return None
+        shards: list[PlannedShard] = []
+        start, ends = 0, iter(self.ends)
+        for (side, part), (_, count) in zip(sides, self.sets, strict=True):
+            last, name = start + len(part), _shard_namer(job, part, side, len(shards))
+            own = islice(ends, min(max(count, 0), len(self.ends)))
+            for number, (stop, size) in enumerate(own):
+                if not start < stop <= last:
+                    return None
+                shards.append(PlannedShard(name(number, count), start, stop, size))
+                start = stop
+            if start != last:
+                return None
+        return shards if next(ends, None) is None else None
+
+
+def make_plan(job: Job, pool: Executor, progress: Progress, kept: KeptCuts | None = None) -> Plan:
+    """Index the source and cut it into shards, as an interrupted run did if that kept its cuts."""
     catalog, findings = _read(job, pool)
     job = resolve_defaults(job, catalog)
     if job.first_id:
@@ -143,8 +193,8 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
         job = replace(job, notes=(*job.notes, *notes))
     job = job.named_after(catalog)
     if job.augmented is not None:
-        kept = job.images.kept(catalog.settled.schema)
-        catalog, notes = with_copies(catalog, job.augmented, kept)
+        fields = job.images.kept(catalog.settled.schema)
+        catalog, notes = with_copies(catalog, job.augmented, fields)
         job = replace(job, notes=(*job.notes, *notes))
     if job.base is not None:
         found = catalog, findings
@@ -171,8 +221,12 @@ def make_plan(job: Job, pool: Executor, progress: Progress) -> Plan:
     if catalog.sides:
         catalog = replace(catalog, table=catalog.table.sort("side", maintain_order=True))
         _require_directories(job, catalog)
-    weights, capacity, estimated = weigh(job, catalog, sample, pool, progress)
-    shards, sets = _cut(job, catalog, weights, capacity)
+    shards = None if kept is None else kept.shards(job, catalog)
+    if kept is not None and shards is not None:
+        sets, estimated = kept.sets, kept.estimated
+    else:
+        weights, capacity, estimated = weigh(job, catalog, sample, pool, progress)
+        shards, sets = _cut(job, catalog, weights, capacity)
     facts = findings, collisions, shards, estimated, sets, chosen, existing, _spared(job, shards)
     return Plan(job, catalog, *facts)
 

@@ -102,8 +102,13 @@ class RunState:
         other = "" if known is None else differences(known.get("identity"), self.identity)
         return known is not None and not other, other
 
-    def begin(self, files: Iterable[str], words: Sequence[str] = ()) -> None:
-        """Begin to write, or go on: note the files of this run, and the words of its command."""
+    def begin(
+        self, files: Iterable[str], words: Sequence[str] = (), cuts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Begin to write, or go on: note the files of this run, and the words of its command.
+
+        ``cuts`` is where the samples are cut into shards, if that takes time to find out.
+        """
         with destination_errors(self.target.work):
             for leftover in self.target.work.glob("partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -112,6 +117,7 @@ class RunState:
             self.pieces.temporary.mkdir(parents=True)
             self.target.temporary.mkdir()
         noted = {"identity": self.identity, "files": sorted(files), "command": words}
+        noted |= {"cuts": cuts} if cuts else {}
         run = json.dumps(noted).encode()
         if not self._goes_on_here:
             self.pieces.write(self.pieces.notes + RUN, run)
@@ -305,7 +311,7 @@ def begin(
         names = [name for name in names if name not in there]
     if is_tree and not state.resumed:
         require_free(target, overwrite=overwrite)
-    state.begin(names, plan.job.words())
+    state.begin(names, plan.job.words(), plan.cuts())
 
 
 def begin_join(

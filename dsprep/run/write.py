@@ -41,7 +41,7 @@ from dsprep.plan.options import (
     SizeOptions,
     WriteOptions,
 )
-from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
+from dsprep.plan.plan import KeptCuts, Plan, make_plan, require_distinct_keys
 from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.plan.weigh import try_some
 from dsprep.progress import Progress
@@ -282,8 +282,9 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
     with _pool(options) as pool:
         progress = options.progress or Progress()
         # A dry run asks nothing of a destination on a network.
-        goes_on = not (options.overwrite or options.dry_run) and _was_begun(target)
-        plan = make_plan(replace(job, is_decided=goes_on), pool, progress)
+        run = None if options.overwrite or options.dry_run else _run_begun(target)
+        kept = None if run is None else KeptCuts.of_run(run)
+        plan = make_plan(replace(job, is_decided=run is not None), pool, progress, kept)
         if options.schema_out is not None:
             from dsprep.lists.store import write_text  # few runs need it
 
@@ -305,11 +306,11 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
         return replace(report, seconds=time.monotonic() - began)
 
 
-def _was_begun(target: Target) -> bool:
-    """Return whether a run was begun there; a destination that cannot be read refuses later."""
+def _run_begun(target: Target) -> dict[str, Any] | None:
+    """Return the note of a run that was begun; a destination that cannot be read refuses later."""
     with suppress(DestinationError):
-        return target.noted_run() is not None
-    return False
+        return target.noted_run()
+    return None
 
 
 def _already(
