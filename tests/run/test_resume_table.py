@@ -341,11 +341,17 @@ class FolderStates:
         self.named = self._made(PUBLISH, *TO_FOLDER)
         self.published = self._made(TIDY_UP, *TO_FOLDER)
         self.part = self._made(None, *TO_FOLDER, "--part", "1/2")
+        image_folder(root / "third", ("c", "d"), 1)
+        folders = [root / "folders" / name for name in ("photos", "third")]
+        for folder in folders:
+            assert writer.run("convert", root / folder.name, folder, *TO_FOLDER).code == 0
+        stop = "dsprep.run.join_folders.finish_folder"
+        self.joining = self._made(stop, command=("join", *folders))
 
-    def _made(self, stop: str | None, *options: object) -> Files:
+    def _made(self, stop: str | None, *options: object, command: tuple[object, ...] = ()) -> Files:
         shutil.rmtree(above := self._root / "folder", ignore_errors=True)
         above.mkdir()
-        command = ("convert", self.writer.photos, above / "out", *options)
+        command = (*(command or ("convert", self.writer.photos)), above / "out", *options)
         if stop is None:
             assert self.writer.run(*command).code == 0
         else:
@@ -369,6 +375,7 @@ class FolderStates:
             },
             "`run.json`, the folder under its name": self.named,
             "`run.json`, `plan.zip`, the receipts of another part": self.part,
+            "`run.json` of `join`, receipts": self.joining,
             "`manifest.json`, `run.json`, receipts": self.published,
             "`manifest.json`": finished,
             "`manifest.json`, a file of another size": {**finished, first: b"cut"},
