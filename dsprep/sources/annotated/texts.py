@@ -54,7 +54,7 @@ class Texts(Annotations):
 
 
 @dataclass
-class Looked:
+class TextsSummary:
     """Counts, sizes and problems of the files of annotations, in the order of the files."""
 
     counts: list[int] = field(default_factory=list)  # how many objects each tells
@@ -75,11 +75,11 @@ _FILES_AT_ONCE = 512  # files that a worker looks at in a call
 
 def look_at(
     annotations: Texts, places: Sequence[tuple[str, int | bytes]], run_all: RunAll
-) -> Looked:
+) -> TextsSummary:
     """Read the files of annotations; refuse them if any is damaged."""
     starts = range(0, len(places), _FILES_AT_ONCE)
     tasks = [(annotations, places[start : start + _FILES_AT_ONCE]) for start in starts]
-    found = Looked()
+    found = TextsSummary()
     for part in run_all(look_at_some, tasks):
         found.counts += part.counts
         found.texts += part.texts
@@ -97,10 +97,10 @@ def look_at(
     return found
 
 
-def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Looked:
+def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> TextsSummary:
     """Read some files of annotations, in a worker."""
     annotations, places = task
-    digest, found = sha256(), Looked()
+    digest, found = sha256(), TextsSummary()
     for path, size in places:
         try:
             data = annotations.data((path, size))

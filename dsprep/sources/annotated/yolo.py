@@ -24,7 +24,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import SPLITS, is_left_out, is_side_alone, usual_side
 from dsprep.sources.annotated.annotated import Scan, some_lines
-from dsprep.sources.annotated.texts import Looked, Texts, look_at
+from dsprep.sources.annotated.texts import Texts, TextsSummary, look_at
 from dsprep.sources.heads import is_harmless
 from dsprep.storage.files import full_path
 from dsprep.units import format_count
@@ -154,7 +154,7 @@ def _known_names(
     return names, names_file
 
 
-def _numbers_as_names(looked: Looked, notes: list[Finding]) -> tuple[str, ...]:
+def _numbers_as_names(looked: TextsSummary, notes: list[Finding]) -> tuple[str, ...]:
     """Return the numbers of classes as their names, if no file tells these."""
     said = "no file tells the names of the classes, so their numbers are their names"
     notes.append(Finding("note", "", f"{said}: give --classes FILE"))
@@ -182,7 +182,7 @@ def _chosen(
     return [path for path in chosen if path in of_image] if drops else chosen
 
 
-def _require_unrotated(found: _Set, looked: Looked) -> None:
+def _require_unrotated(found: _Set, looked: TextsSummary) -> None:
     """Refuse rotated boxes, which have four corners as polygons may have."""
     told, rotated = found.told, looked.facts.get(_ROTATED, 0)
     are_rotated = told.task == "" and rotated and rotated == looked.facts[_FILLED]
@@ -195,7 +195,7 @@ def _require_unrotated(found: _Set, looked: Looked) -> None:
         )
 
 
-def _note_equal_rows(looked: Looked, notes: list[Finding]) -> None:
+def _note_equal_rows(looked: TextsSummary, notes: list[Finding]) -> None:
     """Say how many rows were removed because they are equal to others."""
     if equal := looked.facts.get(_EQUAL):
         said = f"{format_count(equal, 'row')} equal to another one of the same image removed"
