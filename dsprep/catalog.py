@@ -357,7 +357,7 @@ class Catalog:
         return sha.hexdigest()
 
 
-Found: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source returns
+SourceScan: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source returns
 
 
 def widened(table: pl.DataFrame) -> pl.DataFrame:

@@ -27,7 +27,7 @@ from dsprep.workers.worker import Report, counted
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Catalog, Found
+    from dsprep.catalog import Catalog, SourceScan
 
 _TASKS_PER_WORKER = 16
 
@@ -43,7 +43,7 @@ class Existing(NamedTuple):
 
 
 def without_existing(
-    job: Job, found: Found, base: Base, pool: Executor, progress: Progress
+    job: Job, found: SourceScan, base: Base, pool: Executor, progress: Progress
 ) -> tuple[Catalog, list[Finding], Existing]:
     """Leave out the samples that a data set has already, and those that it has rejected already.
 

@@ -23,7 +23,7 @@ from dsprep.places.names import expand
 from dsprep.storage.files import DirectoryEntry, canonical, entries, is_dir, is_file, open_file
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
@@ -212,7 +212,7 @@ class SourceKind(ABC):
         """
 
     @abstractmethod
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         """Make the catalog of a place that the kind has claimed, and findings about the files.
 
         Args:
@@ -225,7 +225,7 @@ class SourceKind(ABC):
             else. Then the next claim counts.
         """
 
-    def added_to(self, source: Source, files: Files, run_all: RunAll) -> Found | None:
+    def added_to(self, source: Source, files: Files, run_all: RunAll) -> SourceScan | None:
         """Make the catalog of images in a tree with what this kind adds to them, if it is there.
 
         A kind that `adds` is asked when the tree of images is read, because nothing else claims

@@ -33,7 +33,7 @@ from dsprep.units import extension_in
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Catalog, Found
+    from dsprep.catalog import Catalog, SourceScan
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
@@ -133,7 +133,7 @@ def _with_false_names(
     return findings, {path: heads[path] for path in heads if path in left - out}
 
 
-def looked_into(source: Source, files: Files, found: Found, run_all: RunAll) -> Found:
+def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll) -> SourceScan:
     """Look into files that are left over, and say what they have that the samples lack.
 
     Texts beside images are taken in. If a list or a table chooses the samples, the user has said

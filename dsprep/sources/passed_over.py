@@ -26,14 +26,14 @@ from dsprep.storage.files import is_dir
 from dsprep.units import NO_EXTENSION, extension_in, format_count, format_extensions
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog, Found
+    from dsprep.catalog import Catalog, SourceScan
     from dsprep.sources.source import Source
 
 _SHOWN = 5  # kinds of files that a message names
 _ADVICE = {f"{HOLDS} {kind.name}": kind.advice for kind in reversed(UNREAD)}
 
 
-def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()) -> None:
+def require_nothing_left(source: Source, found: SourceScan, own: tuple[str, ...] = ()) -> None:
     """Refuse to go on if files that are left over tell something that samples would lack.
 
     Args:
@@ -54,7 +54,9 @@ def require_nothing_left(source: Source, found: Found, own: tuple[str, ...] = ()
     )
 
 
-def what_stops(source: Source, found: Found, own: tuple[str, ...] = ()) -> Sequence[Sequence[str]]:
+def what_stops(
+    source: Source, found: SourceScan, own: tuple[str, ...] = ()
+) -> Sequence[Sequence[str]]:
     """Return what files that stop a command tell, and for each kind what a user can do."""
     if source.kind == "images":  # the user wants the images alone
         return []

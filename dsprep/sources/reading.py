@@ -29,12 +29,12 @@ from dsprep.storage.files import is_file
 from dsprep.storage.objects import asked_once
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog, Found, Inferred
+    from dsprep.catalog import Catalog, Inferred, SourceScan
 
 
 def read_source(
     source: Source, run_all: RunAll = map, *, compact: bool = False, tells_kind: bool = False
-) -> Found:
+) -> SourceScan:
     """Make the catalog of a source.
 
     Args:
@@ -216,15 +216,15 @@ def claims(source: Source) -> Iterator[ChosenKind]:
             yield ChosenKind(kind, *asked_about(kind), claim.why)
 
 
-def detect(source: Source, run_all: RunAll = map) -> Found | None:
+def detect(source: Source, run_all: RunAll = map) -> SourceScan | None:
     """Make the catalog of a source; None if it is a tree of images."""
     return _detected(source, run_all)[1]
 
 
-def _detected(source: Source, run_all: RunAll) -> tuple[ChosenKind, Found | None]:
+def _detected(source: Source, run_all: RunAll) -> tuple[ChosenKind, SourceScan | None]:
     """Return the kind of a source, and its catalog; None if it is a tree of images."""
     chosen: ChosenKind | None = None
-    found: Found | None = None
+    found: SourceScan | None = None
     try:
         for chosen in claims(source):
             kind, own, place, _ = chosen

@@ -10,7 +10,7 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dsprep.catalog import Catalog, Found, Inferred
+from dsprep.catalog import Catalog, Inferred, SourceScan
 from dsprep.declared import Options, options_in
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
@@ -53,7 +53,7 @@ _ABOUT = f"""\
 # As a layout
 
 
-def layout_of(source: Source, options: Options, found: Found) -> str:
+def layout_of(source: Source, options: Options, found: SourceScan) -> str:
     """Return the layout of a data set that was read: what was given, and what dsprep found out.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found
+from dsprep.catalog import Catalog, SourceScan
 from dsprep.dataset.manifest import parse_rejects
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import shard_stem
@@ -134,7 +134,7 @@ def prepare(
 
 def _read_as_described(
     against: Source, shards: Shards, understood: Understood, pool: Executor
-) -> tuple[Source, Found, Sequence[str]]:
+) -> tuple[Source, SourceScan, Sequence[str]]:
     """Read the source with the options that the manifest records, if they fit it.
 
     Returns the source, what was read, and what to say of the options if there are problems.
@@ -164,7 +164,7 @@ def _outside(record: Record, against: Source) -> str:
 
 def _read_as_recorded(
     against: Source, shards: Shards, understood: Understood, pool: Executor
-) -> Found:
+) -> SourceScan:
     """Read the source with the fields that the shards were made with."""
     recorded = _as_recorded(against, shards, understood)
     catalog, findings = read_source(recorded, pool.map)

@@ -15,7 +15,7 @@ from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.storage.files import facts, read_sized
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.sources.source import Source
 
 
@@ -61,7 +61,7 @@ class Paths(SourceKind):
         is_own = place.path.endswith(".paths")
         return self.named_claim(source) or (Claim(Sure.MARKED, ".paths") if is_own else None)
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan:
         import polars as pl
 
         from dsprep.catalog import Catalog

@@ -32,7 +32,7 @@ from dsprep.units import format_count, format_some, quoted, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Found, Inferred
+    from dsprep.catalog import Inferred, SourceScan
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
@@ -162,7 +162,7 @@ def list_images(source: Source, run_all: RunAll) -> Files:
     return images_of(archive, source.suffixes, source.root, are_meant=are_meant)
 
 
-def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> Found:
+def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> SourceScan:
     """Make the catalog of images with annotations, with masks, or with both."""
     import polars as pl
 

@@ -9,7 +9,7 @@ from dsprep.sources.kind import HEAD, Claim, SourceKind, SourcePlace, Sure
 from dsprep.storage.files import is_file, open_file
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
@@ -46,7 +46,7 @@ class AnnotatedKind(SourceKind):
             return Claim(Sure.NAMED, "images with --masks")
         return Claim(Sure.NAMED, "a list of boxes") if self._lists_boxes else None
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.annotated.annotated import catalog_of, list_images
         from dsprep.sources.annotated.recognized import below_top, named_scan, recognized_scan
         from dsprep.sources.leftover import looked_into
@@ -64,7 +64,7 @@ class AnnotatedKind(SourceKind):
             return None
         return looked_into(below, files, catalog_of(source, scan, files, run_all), run_all)
 
-    def added_to(self, source: Source, files: Files, run_all: RunAll) -> Found | None:
+    def added_to(self, source: Source, files: Files, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.annotated.annotated import catalog_of
         from dsprep.sources.annotated.recognized import below_top, recognized_scan
         from dsprep.sources.leftover import looked_into

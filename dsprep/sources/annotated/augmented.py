@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found
+from dsprep.catalog import Catalog, SourceScan
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import TEXT, AugmentedLine, parse_augmented
@@ -46,7 +46,7 @@ _BOM = b"\xef\xbb\xbf"
 _LONGEST_URL = len("s3://") + 63 + 1 + 1024  # scheme, bucket, slash and key
 
 
-def read_augmented(source: Source, run_all: RunAll = map) -> Found:
+def read_augmented(source: Source, run_all: RunAll = map) -> SourceScan:
     """Make the catalog of a manifest."""
     # It names images by a path below the root, relative or absolute, also as `file://`; or by an S3
     # URL, whose end is a path below the root: the bucket and as few directories as possible are cut
@@ -91,7 +91,9 @@ def read_augmented(source: Source, run_all: RunAll = map) -> Found:
     return catalog, findings
 
 
-def _read_texts(source: Source, path: str, data: bytes, lines: Sequence[AugmentedLine]) -> Found:
+def _read_texts(
+    source: Source, path: str, data: bytes, lines: Sequence[AugmentedLine]
+) -> SourceScan:
     """Make the catalog of a manifest whose lines are texts."""
     if source.list_file:
         raise SourceError(f"{path}: its lines are texts, and no images: give it as SOURCE")

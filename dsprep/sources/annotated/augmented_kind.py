@@ -9,7 +9,7 @@ from dsprep.errors import OptionError
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -36,7 +36,7 @@ class AugmentedManifestKind(SourceKind):
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         return self.named_claim(source)
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.annotated.augmented import read_augmented
 
         source.require_alone()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found, Inferred
+from dsprep.catalog import Catalog, Inferred, SourceScan
 from dsprep.findings import Finding
 from dsprep.places.files import Files, list_files
 from dsprep.places.scan import RunAll, scan_below
@@ -31,8 +31,8 @@ _STEM, _SUFFIX = r"^(.*[^/])\.[^./]+$", r"\.([^./]+)$"
 
 
 def with_texts(
-    source: Source, files: Files, found: Found, heads: Mapping[str, bytes], run_all: RunAll
-) -> Found:
+    source: Source, files: Files, found: SourceScan, heads: Mapping[str, bytes], run_all: RunAll
+) -> SourceScan:
     """Make texts beside images a field of the samples, if at least half of the images have one.
 
     Args:

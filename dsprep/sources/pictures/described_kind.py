@@ -9,7 +9,7 @@ from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.pictures.parts_kind import is_downloaded
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -50,7 +50,7 @@ class DescribedKind(SourceKind):
         self._metadata = metadata_below(place)
         return Claim(sure, self._metadata[0]) if self._metadata else None
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.pictures.described import metadata_below, read_described, read_written
 
         if self._metadata is None:

@@ -11,7 +11,7 @@ from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.kinds import all_kinds
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -45,7 +45,7 @@ class ImagesKind(SourceKind):
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         return self.named_claim(source) or Claim(Sure.ANYTHING, "images")
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan:
         archive, scans = None, None
         with importing_polars():
             if not place.is_dir:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog, Found
+from dsprep.catalog import COLUMNS, LABEL_COLUMNS, PLACE_COLUMNS, Catalog, SourceScan
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.numbering import Known
@@ -49,7 +49,7 @@ _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTEN
 _IS_IMAGE = pl.col("field").is_in(list(_IMAGE_RANKS))
 
 
-def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) -> Found:
+def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) -> SourceScan:
     """Make the catalog of a directory or an archive whose samples are several files each."""
     # A row's path is the stem that a sample's files share and the extension of its image; without
     # an image, the stem alone. Its size is that of all its files together, so that the digest
@@ -92,7 +92,7 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
 
 def _read_stems(
     root: str, files: Files, known: Known, sides_from: int | None, by_directory: bool = True
-) -> Found:
+) -> SourceScan:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
     findings, classes, depth = list[Finding](), known.classes, 0
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
@@ -326,7 +326,7 @@ def _parse_pair(name: str, glob: str) -> _Pattern:
     return _Pattern(option, PartFiles(field, before, after, is_image), stems, literal)
 
 
-def _read_pairs(root: str, files: Files, patterns: Sequence[_Pattern]) -> Found:
+def _read_pairs(root: str, files: Files, patterns: Sequence[_Pattern]) -> SourceScan:
     """Make the catalog of samples that have all the parts; those that lack one are lost."""
     fields = [pattern.part.field for pattern in patterns]
     matched = _matched(files.table, patterns)
@@ -394,7 +394,7 @@ def _require_one_class(source: Source, known: Known, patterns: Sequence[_Pattern
         )
 
 
-def _with_classes_in_names(catalog: Catalog, source: Source, known: Known) -> Found:
+def _with_classes_in_names(catalog: Catalog, source: Source, known: Known) -> SourceScan:
     """Return samples with the classes that ``--label-regex`` finds in their names, if given."""
     if source.label_regex is None:
         return replace(catalog, classes=known.classes), []

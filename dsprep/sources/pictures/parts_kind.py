@@ -10,7 +10,7 @@ from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.pictures.parts_options import PartsOptions
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -46,7 +46,7 @@ class PartsKind(SourceKind):
             return Claim(Sure.RECORDED, "reports of img2dataset")
         return self.named_claim(source)
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.pictures.parts import read_parts
 
         source.require_alone()

@@ -15,7 +15,7 @@ from dsprep.sources.source import ARRAYS
 from dsprep.storage.files import entries, exists, is_dir
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -58,7 +58,7 @@ class PixelsKind(SourceKind):
         is_own = all(may_be_pixels(name, place) for name in (source.root, *source.others))
         return Claim(Sure.MARKED, "files of CIFAR or MNIST") if is_own else None
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.pictures.pixels import read_pixels
 
         catalog = read_pixels(place.files, source.class_names(), source.choice.label)

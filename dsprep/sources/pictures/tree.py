@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found, Inferred
+from dsprep.catalog import Catalog, Inferred, SourceScan
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 
-def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Found:
+def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> SourceScan:
     """Make the catalog of a directory, of an archive, or of samples."""
     # A list or a table finds out itself which files there are, if none are given.
     known, archive = _known_classes(source, files), files.archive if files else None
@@ -102,7 +102,7 @@ def _with_unreadable(files: Files, source: Source) -> Files:
     return files._replace(findings=[lost.get(found.path, found) for found in files.findings])
 
 
-def _by_directories(source: Source, files: Files, top: str, known: Known) -> Found:
+def _by_directories(source: Source, files: Files, top: str, known: Known) -> SourceScan:
     """Make the catalog of all images; directories, or the names of files, tell the classes."""
     root, is_named = source.root, source.kind is not None
     if files.table.is_empty():
@@ -210,7 +210,7 @@ def read_lists(
     files: Files | None,
     known: Known,
     run_all: RunAll = map,
-) -> Found:
+) -> SourceScan:
     """Make the catalog of an MXNet ``.lst``, or of several, by their paths."""
     # One whole number a line makes class numbers; several numbers, a fraction or a detection label
     # make label lists. A listed file may have any extension and may be hidden. Only the directories

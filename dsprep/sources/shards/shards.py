@@ -32,7 +32,7 @@ from dsprep.units import format_count, format_extensions
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
 
 _AT_ONCE = 128  # shards that are indexed before their samples become rows
 _MOST_MISSING = 1_000_000  # samples that a shard may lack: its manifest may come from anywhere
@@ -258,7 +258,7 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
 
 def read_shards(
     shards: ShardSet, *, classes: tuple[str, ...] | None = None, run_all: RunAll = map
-) -> Found:
+) -> SourceScan:
     """Make the catalog of shards, with the samples in the order of the shards."""
     # The paths of the samples are their keys, or the names in a `.lst` beside a RecordIO shard; if
     # neither exists, `STEM-0000012`: the stem of the shard and the number of the sample in it.

@@ -20,7 +20,7 @@ from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import is_dir
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -55,7 +55,7 @@ class ShardsKind(SourceKind):
             return None if self._found is None else Claim(Sure.RECORDED, "a manifest")
         return Claim(Sure.SHAPED, "shards") if may_be_shards(place) else None
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         shards = self._found or shards_of(source)
         if shards is None:
             return None

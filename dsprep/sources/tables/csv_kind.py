@@ -12,7 +12,7 @@ from dsprep.sources.tables.csv_options import PixelColumnOptions
 from dsprep.storage.files import is_file
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -44,7 +44,7 @@ class CsvKind(SourceKind):
         ending = f"files ending in {os.path.splitext(place.path)[1]}"
         return Claim(Sure.MARKED, ending if source.kind is None else self.named)
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         from dsprep.sources.tables.tabular import read_csv
 
         return read_csv(source, place.files, run_all)

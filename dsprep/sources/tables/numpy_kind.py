@@ -10,7 +10,7 @@ from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.source import ARRAYS
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -36,7 +36,7 @@ class ArraysKind(SourceKind):
             return Claim(Sure.NAMED, "an array of --labels")  # which only arrays have
         return self.named_claim(source)
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         if source.kind is None and not source.root.endswith(ARRAYS):
             raise OptionError(f"--labels {source.labels}: an array labels the rows of an array")
         from dsprep.sources.tables.tabular import read_arrays

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, Found
+from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, SourceScan
 from dsprep.dataset.find import data_set_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -56,7 +56,7 @@ def read_parquet(
     choice: Choice = _NO_CHOICE,
     versions: tuple[str, ...] | None = None,
     run_all: RunAll = map,
-) -> Found:
+) -> SourceScan:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
     # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
     # different; otherwise the file's name and the number of the row. Labels that some rows lack are

@@ -23,7 +23,7 @@ from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.storage.files import DirectoryEntry
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Found
+    from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
@@ -58,7 +58,7 @@ class ParquetKind(SourceKind):
                 return Claim(Sure.MARKED, entry.name)
         return _by_extension(files_of_sides(place.path))
 
-    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> Found | None:
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         in_directory, notes = place.is_dir and not source.others, list[Finding]()
         files: Sequence[str] = [*place.files]
         if in_directory:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Found
+from dsprep.catalog import Catalog, SourceScan
 from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.findings import Finding
@@ -82,7 +82,7 @@ class _Header(NamedTuple):
     is_told: bool  # whether its first line names the columns
 
 
-def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> Found:
+def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> SourceScan:
     """Make the catalog of CSV files: each row is a sample, and each column a field."""
     heads = [_read_header(path, source.kind is None) for path in paths]
     head, choice = heads[0], source.choice
@@ -315,7 +315,7 @@ def _opened(path: str) -> Iterator[OpenFile]:
         raise SourceError(f"{path}: {error}") from None
 
 
-def read_arrays(source: Source, path: str, run_all: RunAll) -> Found:
+def read_arrays(source: Source, path: str, run_all: RunAll) -> SourceScan:
     """Make the catalog of a file of NumPy or SciPy: each row is a sample."""
     with _opened(path) as file:
         state = file.facts()
