@@ -253,10 +253,10 @@ class Parquet(Format):
         return {each.places[0][0]: each.names for each in told.fields if each.names}
 
 
-def settled(told: Schema, choice: Choice, source: str) -> Schema:
+def settled(declared: Schema, choice: Choice, source: str) -> Schema:
     """Return the schema of a source whose columns are known: which one is the image, the label."""
-    seen = {each.places[0]: PlaceSummary(1, {each.type: ("", "")}) for each in told.fields}
-    return settle(Observed(1, seen), Parquet(), choice, source, told).schema
+    seen = {each.places[0]: PlaceSummary(1, {each.type: ("", "")}) for each in declared.fields}
+    return settle(Observed(1, seen), Parquet(), choice, source, declared).schema
 
 
 def columns_of(schema: Schema) -> ParquetColumns:

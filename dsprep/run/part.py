@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
     number: int  # from 0
     of: int  # how many parts there are
-    told: str = ""  # what told the number, if it was not given
+    told_by: str = ""  # what tells the number, if it was not given
 
     @property
     def name(self) -> str:

@@ -330,8 +330,8 @@ def _already(
 def write_part(job: Job, options: WriteOptions) -> WriteReport:
     """Write a part of the shards of a data set; the last part to end completes it."""
     part, progress = parse_part(options.part or ""), options.progress or Progress()
-    if part.told:
-        progress.note(f"this is {part}, as {part.told} says")
+    if part.told_by:
+        progress.note(f"this is {part}, as {part.told_by} says")
     target, state = target_of(job.destination, part), None
     most = 0 if options.on_error == "fail" else options.max_errors
     with _pool(options) as pool:

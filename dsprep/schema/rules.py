@@ -68,7 +68,7 @@ class Evidence:
     """The input of all rules: options, declared schema, format and samples that were looked at."""
 
     choice: Choice  # what the user says
-    told: Schema  # what `--schema` says or, without it, the source says of itself
+    declared: Schema  # what `--schema` says or, without it, the source says of itself
     table: Table  # what the format says of raw names
     observed: Observed  # what a look found
     source: str  # the source, for messages
@@ -97,13 +97,13 @@ class Evidence:
 
     def described(self, raw: Raw) -> Field | None:
         """Return the field that a schema has at a raw name or, if it has no place, of this name."""
-        if found := self.told.by_place.get(raw.place) or self._any_kind.get(raw.place):
+        if found := self.declared.by_place.get(raw.place) or self._any_kind.get(raw.place):
             return found
         if raw.is_part:
             return None
-        role = {IMAGE: self.told.image, LABEL: self.told.label}.get(raw.meaning.role)
+        role = {IMAGE: self.declared.image, LABEL: self.declared.label}.get(raw.meaning.role)
         names = filter(None, (raw.name, raw.meaning.field, role))
-        found_by_name = filter(None, map(self.told.by_name.get, names))
+        found_by_name = filter(None, map(self.declared.by_name.get, names))
         return next((each for each in found_by_name if not each.places), None)
 
     @cached_property
@@ -111,21 +111,21 @@ class Evidence:
         """Images by the place of any kind: a member `.jpg` that was named exactly is there too."""
         return {
             (self.table.place_of(place[0]),): each
-            for place, each in self.told.by_place.items()
+            for place, each in self.declared.by_place.items()
             if each.kind.is_image
         }
 
     @cached_property
     def objects_in_json(self) -> list[Place]:
         """The parts of JSON that are objects, unless a schema says what JSON or objects are."""
-        if self.choice.schema or self.told.objects or self.told_parts:
+        if self.choice.schema or self.declared.objects or self.told_parts:
             return []
         return [place for place in self.table.parts if place in self.seen]
 
     @cached_property
     def told_parts(self) -> frozenset[str]:
         """The raw names of JSON whose parts are fields of a schema."""
-        return frozenset(place[0] for place in self.told.by_place if len(place) > 1)
+        return frozenset(place[0] for place in self.declared.by_place if len(place) > 1)
 
     @cached_property
     def numbers(self) -> frozenset[Place]:
@@ -293,18 +293,18 @@ def label_of_schema(schema: Schema, evidence: Evidence) -> Field | None:
 
 def label_of_source(schema: Schema, evidence: Evidence) -> Field | None:
     """Take the label that the source describes."""
-    return schema.by_name.get(evidence.told.label or "")
+    return schema.by_name.get(evidence.declared.label or "")
 
 
 def label_of_format(schema: Schema, evidence: Evidence) -> Field | None:
     """Take the field that has the format's name of labels, if the source describes no label."""
-    return None if evidence.told.label else _by_format(LABEL, schema, evidence)
+    return None if evidence.declared.label else _by_format(LABEL, schema, evidence)
 
 
 def label_by_name(schema: Schema, evidence: Evidence) -> Field | None:
     """Take the field with a usual name of labels, if the source describes no label."""
     likely = (each for each in schema.fields if each.kind.is_label)
-    return None if evidence.told.label else _likeliest(LABEL_NAMES, likely)
+    return None if evidence.declared.label else _likeliest(LABEL_NAMES, likely)
 
 
 def only_class(schema: Schema, evidence: Evidence) -> Field | None:
@@ -347,7 +347,7 @@ def image_of_schema(schema: Schema, evidence: Evidence) -> Field | None:
 
 def image_of_source(schema: Schema, evidence: Evidence) -> Field | None:
     """Take the image that the source describes."""
-    return _if_image(schema.by_name.get(evidence.told.image or ""))
+    return _if_image(schema.by_name.get(evidence.declared.image or ""))
 
 
 def image_of_format(schema: Schema, evidence: Evidence) -> Field | None:

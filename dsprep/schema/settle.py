@@ -36,10 +36,10 @@ class SettledSchema(NamedTuple):
 
 
 def settle(
-    observed: Observed, table: Table, choice: Choice, source: str, told: Schema | None = None
+    observed: Observed, table: Table, choice: Choice, source: str, declared: Schema | None = None
 ) -> SettledSchema:
     """Settle the schema of a source: by the rules, which fields there are, the label, the image."""
-    evidence = Evidence(choice, choice.schema or told or Schema(()), table, observed, source)
+    evidence = Evidence(choice, choice.schema or declared or Schema(()), table, observed, source)
     fields, ignored = _fields(evidence)
     schema = Schema((*fields.values(), *_unseen(fields, evidence)), format=table.name)
     schema = _with_casts(schema, choice, source)
@@ -87,7 +87,7 @@ def _add(fields: dict[str, Field], field: Field, other_name: str) -> None:
 def _unseen(fields: Mapping[str, Field], evidence: Evidence) -> Iterable[Field]:
     """Return the fields that a schema describes and no sample of the look has."""
     samples, is_given = evidence.observed.samples, evidence.choice.schema is not None
-    for each in evidence.told.fields:
+    for each in evidence.declared.fields:
         if each.name in fields:
             continue
         if is_given and not each.missing and samples:

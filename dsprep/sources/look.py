@@ -132,19 +132,19 @@ def may_have_pixels(observed: Observed, choice: Choice) -> bool:
     return may_be and not any("image" in each for each in kinds.values())
 
 
-def raw_field(told: Schema | None) -> Field | None:
+def raw_field(declared: Schema | None) -> Field | None:
     """Return the image of a schema if that is bare pixels."""
-    image = told.image_field if told is not None else None
+    image = declared.image_field if declared is not None else None
     return image if image is not None and image.kind.is_raw else None
 
 
-def without_sizes(told: Schema | None, pixels: RawPixels) -> Schema | None:
+def without_sizes(declared: Schema | None, pixels: RawPixels) -> Schema | None:
     """Return a schema without the sizes of bare pixels, which are made images that tell them."""
-    if told is None:
+    if declared is None:
         return None
     sizes = {(name,) for name in pixels.beside}
-    kept = (each for each in told.fields if sizes.isdisjoint(each.places))
-    return replace(told, fields=tuple(kept))
+    kept = (each for each in declared.fields if sizes.isdisjoint(each.places))
+    return replace(declared, fields=tuple(kept))
 
 
 def with_sizes(schema: Schema, pixels: Pixels | None, table: Table) -> Schema:

@@ -364,7 +364,7 @@ class ObjectFile(OpenFile):
             raise no_object(store.url(key))
         self._store, self._stored, self._size = store, stored, stored.size
         self._at = self._window = 0
-        self._last = self._told = -_GAP - 1
+        self._last = self._announced = -_GAP - 1
 
     def facts(self) -> Facts:
         return self._stored.facts
@@ -385,8 +385,8 @@ class ObjectFile(OpenFile):
     def ahead(self, offset: int, count: int) -> None:
         """Begin to fetch bytes, of many the first, that are read in the order of these calls."""
         # Bytes that follow those of the last call are left to the windows of sequential reading.
-        follows = abs(offset - self._told) <= _NEAR
-        self._told = offset + count
+        follows = abs(offset - self._announced) <= _NEAR
+        self._announced = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)
         if offset < stop and not follows and _holding(self._windows, offset) is None:
             self._asked.append(self._get(offset, stop))

@@ -64,22 +64,22 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
     md5 = first.md5()
     other = last.md5() if md5 else None
     if not md5 or not other:
-        return _by_checksum(first, last, told=True) or Verdict(newer, "time")
+        return _by_checksum(first, last, with_noted=True) or Verdict(newer, "time")
     if md5 == other:
         return Verdict(False, "etag")
     # The files may still be equal: the ETag of an object that KMS encrypted is not an MD5, and a
     # listing does not show which objects these are. One more request is cheaper than an upload.
-    return _by_checksum(first, last, told=False) or Verdict(True, "etag")
+    return _by_checksum(first, last, with_noted=False) or Verdict(True, "etag")
 
 
-def _by_checksum(first: Content, last: Content, told: bool) -> Verdict | None:
+def _by_checksum(first: Content, last: Content, with_noted: bool) -> Verdict | None:
     """Decide by checksums; None if one is unknown."""
-    one = first.crc32c(told)
-    other = last.crc32c(told) if one else None
+    one = first.crc32c(with_noted)
+    other = last.crc32c(with_noted) if one else None
     if not one or not other:
         return None
     # If the MD5s differ as well, the checksum of the server is believed.
-    if told and one[0] != other[0] and (first.may_be_wrong or last.may_be_wrong):
+    if with_noted and one[0] != other[0] and (first.may_be_wrong or last.may_be_wrong):
         values = [
             content.read_crc32c() if content.may_be_wrong else known[0]
             for content, known in ((first, one), (last, other))

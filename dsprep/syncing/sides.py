@@ -268,7 +268,7 @@ class _FileContent:
     """The contents of a file, read when they are asked for and not known."""
 
     path: Path
-    told: int | None  # the crc32c in a manifest
+    noted: int | None  # the crc32c in a manifest
     pace: Pace
     checksums: Checksums
 
@@ -278,9 +278,11 @@ class _FileContent:
     def md5(self) -> bytes | None:
         return self._sums(hashlib.md5(usedforsecurity=False)).md5
 
-    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
+    def crc32c(self, with_noted: bool = True) -> tuple[int, str] | None:
         """Return the crc32c and its origin, ``checksum`` or ``metadata``; None if unknown."""
-        return (self.told if told and self.told is not None else self.read_crc32c()), "checksum"
+        if with_noted and self.noted is not None:
+            return self.noted, "checksum"
+        return self.read_crc32c(), "checksum"
 
     def read_crc32c(self) -> int:
         return self._sums().crc32c
@@ -331,7 +333,7 @@ class _ObjectContent:
     def may_be_wrong(self) -> bool:
         return self.looked.may_be_wrong
 
-    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
+    def crc32c(self, with_noted: bool = True) -> tuple[int, str] | None:
         return self.looked.known_crc32c
 
     def read_crc32c(self) -> int:

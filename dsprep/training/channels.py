@@ -117,11 +117,11 @@ class Channel:
             random.Random(f"{self.seed} {epoch}").shuffle(units)
         return self.part.share(units)
 
-    def epoch(self, number: int, told: ChannelNotes) -> Iterator[bytes]:
+    def epoch(self, number: int, noted: ChannelNotes) -> Iterator[bytes]:
         """Yield the bytes of an epoch in blocks of about a megabyte."""
-        return _blocks(chain.from_iterable(self._send(unit, told) for unit in self.order(number)))
+        return _blocks(chain.from_iterable(self._send(unit, noted) for unit in self.order(number)))
 
-    def _send(self, unit: Unit, told: ChannelNotes) -> Iterator[bytes]:
+    def _send(self, unit: Unit, noted: ChannelNotes) -> Iterator[bytes]:
         for part in unit:
             if isinstance(part, bytes):
                 yield from frame_whole(part)
@@ -133,38 +133,38 @@ class Channel:
                     problem = f"the file has {size:,} bytes, but {known:,} are recorded"
                     raise DamagedShard(part, min(size, known), problem)
                 yield from (
-                    _record(part, file, size) if self.is_wrapped else self._shard(part, file, told)
+                    _record(part, file, size) if self.is_wrapped else self._shard(part, file, noted)
                 )
 
-    def _shard(self, path: str, file: Readable, told: ChannelNotes) -> Iterator[bytes]:
+    def _shard(self, path: str, file: Readable, noted: ChannelNotes) -> Iterator[bytes]:
         if self.source:
             file = convert_stream(
                 file,
                 source=self.source,
                 to=self.format,
                 schema=self.schema,
-                on_reject=told.rejects.setdefault,
-                on_note=told.notes.setdefault,
+                on_reject=noted.rejects.setdefault,
+                on_note=noted.notes.setdefault,
                 name=path,
             )
         with ShardStream(path, file) as stream:
             if self.format in TEXTS:
-                yield from self._text(path, stream, told)
+                yield from self._text(path, stream, noted)
                 return
             if self.format != "recordio":
                 yield from stream.blocks()
                 return
             for offset, record in whole_records(stream):
                 if offset is not None and not self.source:
-                    told.notes[f"{path}: the record at byte {offset} {_SENT_WHOLE}"] = None
+                    noted.notes[f"{path}: the record at byte {offset} {_SENT_WHOLE}"] = None
                 yield from record
 
-    def _text(self, path: str, stream: ShardStream, told: ChannelNotes) -> Iterator[bytes]:
+    def _text(self, path: str, stream: ShardStream, noted: ChannelNotes) -> Iterator[bytes]:
         block = b"\n"
         for block in stream.blocks():
             yield block
         if not block.endswith(b"\n"):
-            told.notes[f"{path}: {_NO_LINE_BREAK}"] = None
+            noted.notes[f"{path}: {_NO_LINE_BREAK}"] = None
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:

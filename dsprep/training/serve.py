@@ -112,9 +112,9 @@ def serve(options: ServeOptions) -> ServeReport:
     """
     began = time.monotonic()
     require_effect("serve", options.given)
-    told = ChannelNotes({}, {})
-    channels = _channels(options, told.notes)
-    served = _Served(told, {channel.name: [0, 0, 0] for channel in channels})
+    noted = ChannelNotes({}, {})
+    channels = _channels(options, noted.notes)
+    served = _Served(noted, {channel.name: [0, 0, 0] for channel in channels})
     place, code = options.fifo, None
     if options.write is not None:
         if options.program or place:
@@ -142,8 +142,8 @@ def serve(options: ServeOptions) -> ServeReport:
             for each in channels
         ],
         exit_code=code,
-        rejects=[*told.rejects],
-        notes=[*told.notes],
+        rejects=[*noted.rejects],
+        notes=[*noted.notes],
         seconds=time.monotonic() - began,
     )
 
@@ -177,7 +177,7 @@ def _channels(options: ServeOptions, notes: dict[str, None]) -> list[Channel]:
 class _Served:
     """State that the threads of all channels share: counts, errors, and the stop flag."""
 
-    told: ChannelNotes
+    noted: ChannelNotes
     counts: dict[str, list[int]]  # by channel: epochs that were whole or closed early, and bytes
     errors: list[BaseException] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -195,7 +195,7 @@ def _write_all(channel: Channel, options: ServeOptions, served: _Served) -> None
     with destination_errors("stdout"):
         try:
             for epoch in range(options.epochs or 1):
-                for block in channel.epoch(epoch, served.told):
+                for block in channel.epoch(epoch, served.noted):
                     options.write(block)
                     served.count(channel, 2, len(block))
                 served.count(channel, 0)
@@ -353,7 +353,7 @@ def _send(
             if epoch + 1 != epochs:
                 _make_pipe(_pipe(place, channel, epoch + 1))
             try:
-                for block in channel.epoch(epoch, served.told):
+                for block in channel.epoch(epoch, served.noted):
                     _write(pipe, block, channel, served)
                 _drain(pipe, served)
                 served.count(channel, 0)

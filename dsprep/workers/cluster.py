@@ -114,7 +114,7 @@ class _Tries:
         self.calls: dict[int, object] = {}  # the arguments of the calls that have not ended
         self.tries: dict[Any, _Try] = {}  # each try by the handle that the engine gave
         self._begun = Counter[int]()  # the tries at each call
-        self._told: dict[int, Sequence[Any]] = {}  # what was reported of each call
+        self._reported: dict[int, Sequence[Any]] = {}  # what was reported of each call
 
     def begin(self, position: int, argument: object) -> None:
         """Begin the first try at a call."""
@@ -163,9 +163,9 @@ class _Tries:
         """Report what a try has done and no try at the same call has told before."""
         if self._report is None or not done or position not in self.calls:
             return
-        before = self._told.get(position, ())
+        before = self._reported.get(position, ())
         if any(new := _beyond(done, before)):
-            self._told[position] = _added(before, new)
+            self._reported[position] = _added(before, new)
             self._report(*new)
 
     def _try_again(self, this: _Try, why: str) -> None:

@@ -62,7 +62,7 @@ class Known:
     def md5(self) -> bytes | None:
         return self.digest
 
-    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
+    def crc32c(self, with_noted: bool = True) -> tuple[int, str] | None:
         self.asked += 1
         return self.crc
 

@@ -66,7 +66,7 @@ class _Set(NamedTuple):
     root: str
     images: Sequence[str]  # below the root, sorted
     config: str | None  # data.yaml
-    told: DataYaml
+    data_yaml: DataYaml
     below: str  # the directory of the texts
     texts: Mapping[str, int | bytes]  # their sizes or, in an archive, their contents
 
@@ -136,7 +136,7 @@ def _known_names(
 
     They are those that the user gives, those of ``data.yaml``, or those of a list of Darknet's.
     """
-    given, told = source.class_names(), found.told
+    given, told = source.class_names(), found.data_yaml
     count = len(told.names) if told.names else told.nc
     if given and count and len(given) != count:
         own = source.classes_file or "--classes"
@@ -184,7 +184,7 @@ def _chosen(
 
 def _require_unrotated(found: _Set, looked: TextsSummary) -> None:
     """Refuse rotated boxes, which have four corners as polygons may have."""
-    told, rotated = found.told, looked.facts.get(_ROTATED, 0)
+    told, rotated = found.data_yaml, looked.facts.get(_ROTATED, 0)
     are_rotated = told.task == "" and rotated and rotated == looked.facts[_FILLED]
     if told.task == "obb" or are_rotated:
         says = f"{found.config} says task: obb" if told.task else "each row has four corners"
@@ -319,7 +319,7 @@ def _sides(
 
     Both are empty if it names no sides.
     """
-    config, told, sides, lists = found.config, found.told, dict[str, str](), set[str]()
+    config, told, sides, lists = found.config, found.data_yaml, dict[str, str](), set[str]()
     if config is None or not told.sides:
         return _sides_of_lists(found, files)
     for side, entries in told.sides.items():

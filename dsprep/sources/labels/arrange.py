@@ -60,7 +60,7 @@ def arranged(
         header: Usual names of columns, in lower case.
         names: Tells which cells name images.
     """
-    of = _Told(source, tuple(columns), header, names)
+    of = _TableFacts(source, tuple(columns), header, names)
     first, some = _head(text)
     if _is_plain(first) and any(mark in first for mark in _MARKS):  # without a look at all lines
         return _of_marks(text, some, of)
@@ -79,7 +79,7 @@ def arranged(
     return found._replace(why="; ".join(filter(None, (why, found.why))))
 
 
-class _Told(NamedTuple):
+class _TableFacts(NamedTuple):
     """What is known of a table besides its text, as `arranged` takes it."""
 
     source: str
@@ -88,7 +88,7 @@ class _Told(NamedTuple):
     names: Names
 
 
-def _of_marks(text: str, some: Sequence[str], of: _Told) -> Arranged:
+def _of_marks(text: str, some: Sequence[str], of: _TableFacts) -> Arranged:
     """Return a table with commas or the like between its cells."""
     if of.columns or '"' in some[0]:
         return Arranged(text, of.columns)
@@ -101,7 +101,7 @@ def _of_blanks(
     lines: Sequence[str],
     some: Sequence[str],
     comments: Sequence[Sequence[str]],
-    of: _Told,
+    of: _TableFacts,
 ) -> Arranged:
     """Return a table with blanks between its cells, with tabs instead."""
     columns, is_row = of.columns, True

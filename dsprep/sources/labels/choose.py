@@ -164,7 +164,7 @@ def with_label(
     settled: SettledSchema,
     labels: pl.Series,
     classes: tuple[str, ...] | None,
-    told: str = "a list",
+    told_by: str = "a list",
     own: Field | None = None,
 ) -> SettledSchema:
     """Return a schema whose label comes from rows of a catalog, not from samples.
@@ -177,7 +177,7 @@ def with_label(
         kind, names = "class", classes or ()
     else:
         kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
-    label = Field(own.name, kind, names=names, told=told, given=own.given, why=BY_SOURCE)
+    label = Field(own.name, kind, names=names, told=told_by, given=own.given, why=BY_SOURCE)
     ignored = settled.ignored | {place[0] for place in own.places}
     schema = replace(schema.with_field(label), label=label.name)
     return settled._replace(schema=schema, ignored=ignored)
