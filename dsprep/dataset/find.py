@@ -146,9 +146,9 @@ def is_of(manifest: Manifest, own_name: str | None) -> bool:
     return is_tree or is_file or manifest.directory == own_name
 
 
-def unfinished(directories: Iterable[str], own: Collection[str] = ()) -> list[str]:
+def unfinished(directories: Iterable[str], known: Collection[str] = ()) -> list[str]:
     """Return which directories hold notes of unfinished runs, apart from those of known ones."""
-    return sorted(name for name in directories if is_scratch(name) and name not in own)
+    return sorted(name for name in directories if is_scratch(name) and name not in known)
 
 
 def unnamed(

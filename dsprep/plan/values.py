@@ -159,17 +159,17 @@ class PlanValues:
         self,
         plain: Any,
         table: Callable[[Any], pl.DataFrame],
-        own: Mapping[str, Any],
+        unsaved: Mapping[str, Any],
         depth: int = 0,
     ) -> Any:
         """Return the value that JSON tells, or raise an error that says what is wrong with it.
 
-        ``table`` returns a table by its number, and ``own`` has the fields of a job that no file
-        tells.
+        ``table`` returns a table by its number, and ``unsaved`` has the fields of a job that no
+        file tells.
         """
         if depth > DEEPEST:
             raise ValueError("its values are nested too deep")
-        inner = partial(self.from_json, table=table, own=own, depth=depth + 1)
+        inner = partial(self.from_json, table=table, unsaved=unsaved, depth=depth + 1)
         if isinstance(plain, list):
             return list(map(inner, plain))
         if isinstance(plain, str) and "\0" in plain:
@@ -180,7 +180,7 @@ class PlanValues:
             raise ValueError("a value has several names, or none")
         ((name, content),) = plain.items()
         if name in self.classes:
-            return self._made(name, content, inner, own if name == "job" else {})
+            return self._made(name, content, inner, unsaved if name == "job" else {})
         if name == "function":
             return self.functions[content]
         if name == "bytes":
@@ -192,7 +192,7 @@ class PlanValues:
         return _COLLECTIONS[name](list(map(inner, content)))
 
     def _made(
-        self, name: str, content: Any, inner: Callable[[Any], Any], own: Mapping[str, Any]
+        self, name: str, content: Any, inner: Callable[[Any], Any], unsaved: Mapping[str, Any]
     ) -> Any:
         """Return an object of a class, of exactly the fields that it has, each of its type."""
         hints = self.hints_of(self.classes[name])
@@ -202,7 +202,7 @@ class PlanValues:
         for each, item in values.items():
             if not fits(item, hints[each]):
                 raise ValueError(f"its {name} has a wrong {each}: {item!r:.100}")
-        made = self.classes[name](**values, **own)
+        made = self.classes[name](**values, **unsaved)
         if isinstance(made, Field) and made.type not in TYPES:
             raise ValueError(f"it has fields of type {made.type!r:.100}")
         if isinstance(made, Schema) and not {made.image, made.label} <= {None, *made.by_name}:

@@ -90,12 +90,12 @@ def kinds_at(places: Iterable[str]) -> tuple[type[Any], ...]:
 
 
 def with_others(
-    own: KnownKinds[K], group: str, version: int, what: str, option: str
+    known: KnownKinds[K], group: str, version: int, what: str, option: str
 ) -> KnownKinds[K]:
     """Add the kinds that entry points of a group name, if they are of this version.
 
     Args:
-        own: The kinds of dsprep.
+        known: The kinds of dsprep.
         group: The group of entry points.
         version: The version of the protocol.
         what: What the kinds are kinds of, for notes.
@@ -103,7 +103,7 @@ def with_others(
     """
     from importlib.metadata import entry_points  # slow to load
 
-    kinds, notes = [*own.kinds], list[Finding]()
+    kinds, notes = [*known.kinds], list[Finding]()
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         problem = ""
         try:

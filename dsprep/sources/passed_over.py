@@ -33,15 +33,15 @@ _SHOWN = 5  # kinds of files that a message names
 _ADVICE = {f"{HOLDS} {kind.name}": kind.advice for kind in reversed(UNREAD)}
 
 
-def require_nothing_left(source: Source, found: SourceScan, own: tuple[str, ...] = ()) -> None:
+def require_nothing_left(source: Source, found: SourceScan, written: tuple[str, ...] = ()) -> None:
     """Refuse to go on if files that are left over tell something that samples would lack.
 
     Args:
         source: What was read.
         found: The samples, and what reading them noticed.
-        own: How paths begin of files that the command itself writes there.
+        written: How paths begin of files that the command itself writes there.
     """
-    stopping = what_stops(source, found, own)
+    stopping = what_stops(source, found, written)
     if not stopping:
         return
     lines = [f"{'    ' if at else '  '}{line}" for each in stopping for at, line in enumerate(each)]
@@ -55,13 +55,15 @@ def require_nothing_left(source: Source, found: SourceScan, own: tuple[str, ...]
 
 
 def what_stops(
-    source: Source, found: SourceScan, own: tuple[str, ...] = ()
+    source: Source, found: SourceScan, written: tuple[str, ...] = ()
 ) -> Sequence[Sequence[str]]:
     """Return what files that stop a command tell, and for each kind what a user can do."""
     if source.kind == "images":  # the user wants the images alone
         return []
     catalog, findings = found
-    left = [each for each in findings if each.kind == "left-over" and not each.path.startswith(own)]
+    left = [
+        each for each in findings if each.kind == "left-over" and not each.path.startswith(written)
+    ]
     telling: dict[tuple[str, str, str], Finding] = {}
     for each in left:
         if each.detail:

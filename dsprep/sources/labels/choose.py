@@ -165,20 +165,20 @@ def with_label(
     labels: pl.Series,
     classes: tuple[str, ...] | None,
     told_by: str = "a list",
-    own: Field | None = None,
+    field: Field | None = None,
 ) -> SettledSchema:
     """Return a schema whose label comes from rows of a catalog, not from samples.
 
-    It has the name of ``own``, if the samples have none.
+    It has the name of ``field``, if the samples have none.
     """
     schema = settled.schema
-    own = schema.label_field or own or Field(LABEL, "class")
+    field = schema.label_field or field or Field(LABEL, "class")
     if labels.name == "cls":
         kind, names = "class", classes or ()
     else:
         kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
-    label = Field(own.name, kind, names=names, told=told_by, given=own.given, why=BY_SOURCE)
-    ignored = settled.ignored | {place[0] for place in own.places}
+    label = Field(field.name, kind, names=names, told=told_by, given=field.given, why=BY_SOURCE)
+    ignored = settled.ignored | {place[0] for place in field.places}
     schema = replace(schema.with_field(label), label=label.name)
     return settled._replace(schema=schema, ignored=ignored)
 
