@@ -85,19 +85,19 @@ def strings(data: Iterable[Wired]) -> Iterator[tuple[int, bytes]]:
             yield number, value
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Decode an unsigned 64-bit number."""
     value = shift = 0
     try:
-        while (byte := data[at]) >= 0x80 and shift < 63:
+        while (byte := data[position]) >= 0x80 and shift < 63:
             value |= (byte & 0x7F) << shift
             shift += 7
-            at += 1
+            position += 1
     except IndexError:
         byte = 0x80
     if byte >= 0x80:
         raise ValueError("a varint that does not end")
-    return (value | byte << shift) & (1 << 64) - 1, at + 1
+    return (value | byte << shift) & (1 << 64) - 1, position + 1
 
 
 def numbers_of(message: Iterable[Wired], field: int, code: str) -> list[Any]:

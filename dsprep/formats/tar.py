@@ -106,7 +106,7 @@ class TarEntry(NamedTuple):
     kind: bytes  # its type flag
     name: bytes
     target: bytes  # what it links to
-    at: int  # where its bytes begin
+    start: int  # where its bytes begin
     size: int  # size in bytes; links and directories have no bytes, whatever the header says
     sparse: bool  # whether its bytes are those of a sparse file
 
@@ -121,7 +121,7 @@ class Member(NamedTuple):
 
     offset: int  # where its first header begins, PAX and long-name headers included
     name: str
-    at: int  # where its bytes begin
+    start: int  # where its bytes begin
     size: int  # number of its bytes
     data: bytes  # its bytes; empty if they were skipped
 

@@ -78,9 +78,9 @@ class Archive:
     def path(self) -> str:
         return self.reader.path
 
-    def place(self, at: int) -> Place:
+    def place(self, position: int) -> Place:
         """Return where one of the files lies."""
-        return self.offsets[at], self.stored[at], self.sizes[at]
+        return self.offsets[position], self.stored[position], self.sizes[position]
 
 
 @dataclass(frozen=True)
@@ -344,14 +344,14 @@ def _list_tar(
             ):
                 stem = path[: -len(".tar")]
                 archive.stems.add(stem)
-                _list_tar(stream, archive, most, stem + "/", entry.at + entry.size)
+                _list_tar(stream, archive, most, stem + "/", entry.start + entry.size)
             elif stream.compressed and is_bomb(entry.size, packed):
                 reason = f"a bomb, in a file of {packed} bytes"
                 archive.odd.append(Finding("unreadable", path, reason))
             else:
-                archive.add(path, (entry.at, entry.size, entry.size))
-                end = entry.at + entry.size
-            if len(archive.names) >= most or entry.at + entry.size > limit:
+                archive.add(path, (entry.start, entry.size, entry.size))
+                end = entry.start + entry.size
+            if len(archive.names) >= most or entry.start + entry.size > limit:
                 return
         if not directory and stream.compressed:
             # reading to the end checks the checksum of the compressed data, too

@@ -47,7 +47,7 @@ class Sums(NamedTuple):
 class Sight(NamedTuple):
     """The identity, size and times of a file, and when dsprep read them."""
 
-    at: int  # in nanoseconds since 1970, before the facts
+    seen_at: int  # in nanoseconds since 1970, before the facts
     facts: _Facts
 
 
@@ -79,7 +79,7 @@ class Checksums:
         if sums.md5 is None and before.facts in self._sums:
             return
         with suppress(OSError):
-            if written + _JUST_NOW < before.at and look(path).facts == before.facts:
+            if written + _JUST_NOW < before.seen_at and look(path).facts == before.facts:
                 self._sums[before.facts] = sums
 
     def save(self) -> None:

@@ -64,7 +64,7 @@ def dali_line(key: str, members: Iterable[Member]) -> str:
         # leaves a blank as it is, so that DALI cannot read what wds2idx makes of it.
         name = member.name
         word = name if _PLAIN.fullmatch(name) else "".join(_ESCAPED[b] for b in name.encode())
-        parts.append(f"{extension} {member.at} {member.size} {word}")
+        parts.append(f"{extension} {member.start} {member.size} {word}")
     return " ".join(parts)
 
 

@@ -228,7 +228,7 @@ class _Read:
         found = (id for id, other in self._codes.items() if other == code)
         return repr(next(found, code))
 
-    def image(self, at: int, file: CocoFile, item: Mapping[str, Any]) -> None:
+    def image(self, file_number: int, file: CocoFile, item: Mapping[str, Any]) -> None:
         if "neg_category_ids" in item:
             raise SourceError(
                 f"{file.path}: is LVIS's, which dsprep does not read: each of its images is "
@@ -239,7 +239,7 @@ class _Read:
             self.left_out["images"].update(item.keys() - _OF_IMAGES)
         number = len(self.names)
         id = self.code(item["id"])
-        if self.images.setdefault((at, id), number) != number:
+        if self.images.setdefault((file_number, id), number) != number:
             raise SourceError(
                 f"{file.path}: several images have the id {item['id']!r:.60}: number each"
             )
@@ -249,7 +249,7 @@ class _Read:
         width, height = item.get("width") or 0, item.get("height") or 0
         if int(width) < 0 or int(height) < 0:
             raise ValueError(f"its size is {width!r:.40} x {height!r:.40}")
-        self.places.extend((id, at, int(width), int(height)))
+        self.places.extend((id, file_number, int(width), int(height)))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
         self.left_out["categories"].update(item.keys() - _OF_CATEGORIES)
@@ -272,7 +272,7 @@ class _Read:
                 left[name] -= 1
                 del self.categories[id]
 
-    def annotation(self, at: int, path: str, offset: int, size: int, item: Any) -> None:
+    def annotation(self, file_number: int, path: str, offset: int, size: int, item: Any) -> None:
         if "segments_info" in item:
             raise SourceError(
                 f"{path}: is panoptic, which dsprep does not read: give the instances of the same "
@@ -283,7 +283,7 @@ class _Read:
         id, category = item.get("id"), item["category_id"]
         known = id if type(id) is int and abs(id) < 2**61 else -1
         self.odd_ids += id is not None and not is_id(id)
-        place = (at, self.code(item["image_id"]), self.code(category), known, offset, size)
+        place = (file_number, self.code(item["image_id"]), self.code(category), known, offset, size)
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
@@ -490,25 +490,25 @@ def _items(
                 if held.value()[-1] and name not in _LISTS:
                     yield name, 0, 0, None
             else:
-                held.at += 1
+                held.position += 1
                 while (mark := held.expect('{[]"0123456789-tfn,')) != "]":
-                    after = held.at + (mark == ",")
+                    after = held.position + (mark == ",")
                     if mark != "," and name == "annotations":
                         known = [*filter(None, forms)]
-                        after = fast(known, held.text, held.at, held.start)
-                    if after > held.at:
-                        held.at = after
+                        after = fast(known, held.text, held.position, held.start)
+                    if after > held.position:
+                        held.position = after
                         held.drop()
                     elif name == "annotations":
-                        text, at = held.text, held.at
+                        text, at = held.text, held.position
                         offset, size, item = held.value(decodes=False)
                         if len(forms) < _FORMS and at + size <= len(text):
                             forms.append(_form(text[at : at + size], item))
                         yield name, offset, size, item
                     else:
                         yield from ((name, 0, 0, item) for item in held.some())
-                held.at += 1
+                held.position += 1
             if held.expect(",}") == ",":
-                held.at += 1
-        held.at += 1
+                held.position += 1
+        held.position += 1
         held.end()

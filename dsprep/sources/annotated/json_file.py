@@ -59,11 +59,12 @@ class JsonText:
     def __init__(self, file: Any, path: str, what: str, *updates: Update) -> None:
         self._file, self._path, self._what, self._updates = file, path, what, updates
         self._scan = json.JSONDecoder().raw_decode
-        self.text, self.start, self.at = "", 0, 0  # what is held, where it begins, a place in it
+        self.text, self.start = "", 0  # what is held, and where it begins in the file
+        self.position = 0  # in the text
         if not self._fill():
             raise SourceError(f"{path}: is empty")
         if self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
-            self.at = 3
+            self.position = 3
         elif "\0" in self.text[:4] or self.text[:2] in ("\xff\xfe", "\xfe\xff"):
             raise SourceError(f"{path}: is UTF-16 or UTF-32: save the file as UTF-8")
 
@@ -76,19 +77,20 @@ class JsonText:
 
     def drop(self) -> None:
         """Forget what lies before the place, if that is much."""
-        if self.at > _BLOCK // 2:
-            self.text, self.start, self.at = self.text[self.at :], self.start + self.at, 0
+        if self.position > _BLOCK // 2:
+            self.text, self.start = self.text[self.position :], self.start + self.position
+            self.position = 0
 
     def damaged(self) -> SourceError:
-        where = self.start + self.at
+        where = self.start + self.position
         return SourceError(f"{self._path}: is no {self._what}, or ends early: byte {where:,}")
 
     def following(self) -> str:
         """Go to the next character that is no space, and return it; empty at the end."""
         while True:
-            self.at = _BETWEEN.match(self.text, self.at).end()  # type: ignore[union-attr]
-            if self.at < len(self.text) or not self._fill():
-                return self.text[self.at : self.at + 1]
+            self.position = _BETWEEN.match(self.text, self.position).end()  # type: ignore[union-attr]
+            if self.position < len(self.text) or not self._fill():
+                return self.text[self.position : self.position + 1]
             self.drop()
 
     def expect(self, marks: str) -> str:
@@ -101,20 +103,20 @@ class JsonText:
     def take(self, mark: str) -> None:
         """Go behind the next character that is no space, which has to be this one."""
         self.expect(mark)
-        self.at += 1
+        self.position += 1
 
     def some(self) -> list[Any]:
         """Go behind some items of a list, one at least; return them."""
         # Many at once take a fourth of the time. What ends with a brace and is a list, is items.
-        end = self.text.find("]", self.at, self.at + _SOME)
-        stop = self.text.rfind("}", self.at, self.at + _SOME if end < 0 else end) + 1
+        end = self.text.find("]", self.position, self.position + _SOME)
+        stop = self.text.rfind("}", self.position, self.position + _SOME if end < 0 else end) + 1
         try:
-            found: list[Any] = json.loads(f"[{self.text[self.at : stop]}]".encode("latin-1"))
+            found: list[Any] = json.loads(f"[{self.text[self.position : stop]}]".encode("latin-1"))
         except (ValueError, RecursionError):
             found = []
         if not found:
             return [self.value()[-1]]
-        self.at = stop
+        self.position = stop
         self.drop()
         return found
 
@@ -125,22 +127,22 @@ class JsonText:
                 raise self.damaged()
             raise SourceError(
                 f"{self._path}: the {self._what} is one JSON document, and another one begins at "
-                f"byte {self.start + self.at:,}: put it into a file of its own"
+                f"byte {self.start + self.position:,}: put it into a file of its own"
             )
 
     def value(self, *, decodes: bool = True) -> tuple[int, int, Any]:
         """Go behind a value; return where it begins in the file, its size in bytes, and itself."""
         while True:
             try:
-                found, stop = self._scan(self.text, self.at)
+                found, stop = self._scan(self.text, self.position)
                 if stop < len(self.text) or not self._fill():  # a number may go on
                     break
             except (ValueError, RecursionError) as error:
-                is_long = len(self.text) - self.at > _LONGEST
+                is_long = len(self.text) - self.position > _LONGEST
                 if isinstance(error, RecursionError) or is_long or not self._fill():
                     raise self.damaged() from None
-        offset, item = self.start + self.at, self.text[self.at : stop]
-        self.at = stop
+        offset, item = self.start + self.position, self.text[self.position : stop]
+        self.position = stop
         self.drop()
         if decodes and not item.isascii():
             try:
@@ -161,7 +163,7 @@ def list_items(path: str, what: str, *updates: Update) -> Iterator[tuple[int, in
             yield held.value()
             mark = held.expect(",]")
             if mark == ",":
-                held.at += 1
+                held.position += 1
                 mark = held.expect("{")
-        held.at += 1
+        held.position += 1
         held.end()

@@ -107,13 +107,13 @@ class Array(NamedTuple):
             if self.code in "e?":  # which `array` does not know
                 yield array("d" if self.code == "e" else "b", self._items(file, at, count))
                 continue
-            block = array(self.code, file.at(self.start + at * self.size, count * self.size))
+            block = array(self.code, file.read(self.start + at * self.size, count * self.size))
             if self.size > 1 and (self.order == ">") == (sys.byteorder == "little"):
                 block.byteswap()
             yield block
 
     def _items(self, file: Bytes, first: int, count: int) -> tuple[Any, ...]:
-        data = file.at(self.start + first * self.size, count * self.size)
+        data = file.read(self.start + first * self.size, count * self.size)
         if self.code not in "sU":
             return struct.unpack(f"{self.order}{count}{self.code}", data)
         encoding = "utf-8" if self.code == "s" else f"utf-32-{'lb'[self.order == '>']}e"
@@ -124,7 +124,7 @@ class Array(NamedTuple):
 class Bytes(Protocol):
     """The bytes that an array starts in."""
 
-    def at(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> bytes:
         """Return bytes, as many as asked for."""
 
 
@@ -134,7 +134,7 @@ class Plain:
 
     file: OpenFile
 
-    def at(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> bytes:
         data = read_at(self.file, count, offset)
         if len(data) < count:
             raise BadSample("its file ends before it")
@@ -168,7 +168,7 @@ class Unpacked:
         self._read = 0  # packed bytes that were read
         self._passed, self._block = 0, b""  # bytes before the block, and the block
 
-    def at(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> bytes:
         if offset < self._passed:
             self._restart()
         while len(self._block) < offset + count - self._passed:
@@ -198,16 +198,16 @@ def read_header(name: str, file: Bytes, start: int, size: int, packed: Packed | 
     wrong = SourceError(f"{name}: is no array of NumPy")
     if size < 10:
         raise wrong
-    head = file.at(start, 10)
+    head = file.read(start, 10)
     width = 2 if head[6:7] == b"\1" else 4
     if head[:6] != _MAGIC or head[6] not in (1, 2, 3) or size < 8 + width:
         raise wrong
-    length = int.from_bytes(file.at(start + 8, width), "little")
+    length = int.from_bytes(file.read(start + 8, width), "little")
     begin = 8 + width + length
     if length > _LONGEST_HEADER or begin > size:
         raise wrong
     try:
-        kind, by_column, shape = _described(file.at(start + 8 + width, length))
+        kind, by_column, shape = _described(file.read(start + 8 + width, length))
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         raise wrong from None
     order, code, bytes_of_item = _type_of_items(name, kind)
@@ -281,7 +281,7 @@ class ArrayReader(Reader):
         with OpenFiles((self.path,), (self.state,)) as files, open(path, "wb") as spool:
             file = bytes_of(files.same(0), array)
             for at in range(0, array.bytes, step):
-                spool.write(file.at(array.start + at, min(step, array.bytes - at)))
+                spool.write(file.read(array.start + at, min(step, array.bytes - at)))
 
     def spooled(self, directory: str) -> ArrayReader:
         return replace(self, directory=directory)
@@ -355,7 +355,7 @@ def check_member(task: tuple[str, Packed, int]) -> str:
         start, found = 0 if packed.is_deflated else packed.start, 0
         try:
             for at in range(0, size, _BLOCK):
-                found = zlib.crc32(file.at(start + at, min(_BLOCK, size - at)), found)
+                found = zlib.crc32(file.read(start + at, min(_BLOCK, size - at)), found)
         except BadSample as error:
             return str(error)
     return "" if found in packed.crcs else f"is damaged: its crc32 is not {found:08x}"
