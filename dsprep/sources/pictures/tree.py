@@ -154,7 +154,8 @@ def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred
 
 def _notes_on_sides(classes: Sequence[str], paths: pl.Series, root: str) -> list[Finding]:
     """Say which classes are called like sides, if not all are: `bounding_box_train`, `query`."""
-    sides = [side for side in sides_among(classes) if side.lower() not in SPLITS]
+    plain = [name for name in classes if "/" not in name]
+    sides = [side for side in sides_among(plain) if side.lower() not in SPLITS]
     others = [name for name in classes if name not in sides]
     if not sides or not others:
         return []
