@@ -204,10 +204,9 @@ def _some_images(files: Files, images: pl.Series) -> pl.DataFrame:
     """Return rows of files that a table names, evenly among these, with their `NUMBER`."""
     import polars as pl
 
-    from dsprep.places.match import find_elsewhere
+    from dsprep.places.match import PATH, base, find_elsewhere, stem
 
-    base = pl.col("path").str.split("/").list.last()
-    there = files.table.with_columns(base=base, stem=base.str.replace(r"\.[^.]*$", ""))
+    there = files.table.with_columns(base=base(PATH), stem=stem(PATH))
     named = images.alias("name").to_frame().with_row_index(NUMBER)
     named = named.with_columns(base=pl.col("name").str.extract(r"([^/\\]*)$"))
     known = pl.concat([there["base"], there["stem"]])
