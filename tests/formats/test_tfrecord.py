@@ -17,7 +17,7 @@ from dsprep.annotations.mxnet import is_detection_label
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, key_of
-from dsprep.schema import Choice, Field, Reading, Schema, Settled, observe, settle
+from dsprep.schema import Choice, Field, Reading, Schema, SettledSchema, observe, settle
 from tests.formats.layouts import (
     CLASSES,
     JPEG,
@@ -333,13 +333,13 @@ class TestFeatures:
             TFRecord("imagenet")
 
 
-def settled(*samples: dict[str, Value]) -> Settled:
+def settled(*samples: dict[str, Value]) -> SettledSchema:
     """The schema of records that others wrote."""
     raw = [PLAIN.raw(dict(each), number) for number, each in enumerate(samples)]
     return settle(observe(raw, PLAIN, Choice()), PLAIN, Choice(), "set")
 
 
-def typed(found: Settled, fields: dict[str, Value]) -> dict[str, Value]:
+def typed(found: SettledSchema, fields: dict[str, Value]) -> dict[str, Value]:
     sample = PLAIN.raw(dict(fields), 0)
     return Reading(found.schema, PLAIN, found.ignored)(sample).fields
 

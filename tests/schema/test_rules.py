@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dsprep.errors import SourceError
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample
-from dsprep.schema import Choice, Field, Schema, Settled, observe, settle
+from dsprep.schema import Choice, Field, Schema, SettledSchema, observe, settle
 from dsprep.schema.rules import FIELD_RULES, IMAGE_RULES, LABEL_RULES
 from tests.images import jpeg, png
 
@@ -27,7 +27,7 @@ SOURCE = Schema((Field("image", "image"), Field("class", "class", places=(("txt"
 
 def settled(
     *samples: dict[str, object], choice: Choice | None = None, told: Schema | None = None
-) -> Settled:
+) -> SettledSchema:
     choice, table = choice or Choice(), WebDataset()
     raw = [Sample(str(number), dict(fields)) for number, fields in enumerate(samples)]
     return settle(observe(raw, table, choice), table, choice, "set", told)

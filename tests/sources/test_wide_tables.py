@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.schema import Choice, Field, Schema
-from dsprep.schema.settle import Settled, select
+from dsprep.schema.settle import SettledSchema, select
 from tests.conftest import Finished
 
 RunHere = Callable[..., Finished]
@@ -49,5 +49,5 @@ def test_fields_are_selected_without_comparing_each_with_each(
     monkeypatch.setattr(Field, "__eq__", equal)
     monkeypatch.setattr(Field, "__hash__", object.__hash__)
     fields = tuple(Field(f"f{number}", "int", places=((f"f{number}",),)) for number in range(2000))
-    select(Settled(Schema(fields)), choice)
+    select(SettledSchema(Schema(fields)), choice)
     assert compared < 10 * len(fields)
