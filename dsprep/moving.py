@@ -52,7 +52,7 @@ a sample cannot be moved.
 
 
 class Frame(NamedTuple):
-    """Which picture of an image was annotated, as far as a user says so."""
+    """The picture of an image that annotations are about, as far as a user says so."""
 
     size: str | None = None  # `--annotation-size`
     turn: str | None = None  # `--boxes-frame`

@@ -58,7 +58,7 @@ _LOST_FRAMES = "image of several frames kept only the first"
 
 @dataclass(frozen=True)
 class Images:
-    """What is done to images, and which are refused."""
+    """The transform of images, and which images become rejects."""
 
     transform: Transform | None = None  # None copies their bytes
     # `decode`, `header` or `none`; None for what suits format and source, until these are known

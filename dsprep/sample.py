@@ -83,7 +83,7 @@ _COPY = re.compile(r"_aug[0-9]+(\.[^./]*)?\Z")  # what `copy_name` adds
 
 @dataclass(slots=True)
 class Sample:
-    """One training example."""
+    """A sample: one training example."""
 
     # its name, unique in the data set; may hold `/` but, after the last one, no dot. Empty if its
     # shard does not tell it.

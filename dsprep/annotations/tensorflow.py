@@ -44,7 +44,7 @@ def parse(lists: Mapping[str, Sequence[Any]]) -> Objects | None:
         x0, y0, x1, y1 = numbers([own[side] for side in _SIDES])
         number = own.get(CLASS, 1)  # data sets of one class may have no class numbers
         if type(number) is not int:
-            raise ValueError(f"{number!r:.40} is no class id")
+            raise ValueError(f"{number!r:.40} is no class number")
         found.append(
             Object(
                 (x0, y0, x1, y1),

@@ -38,7 +38,7 @@ ReadManifest: TypeAlias = Callable[[str], Manifest]
 
 
 class Names(NamedTuple):
-    """The names that lie directly in a directory, or below a prefix."""
+    """The names of files and directories directly in a place."""
 
     files: frozenset[str]  # of everything that is no directory
     directories: frozenset[str]
@@ -49,7 +49,7 @@ class Names(NamedTuple):
 
 
 class Place:
-    """A directory on a disk, or a prefix on S3."""
+    """A place where data sets may lie: a directory on a disk, or a prefix on S3."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -52,7 +52,7 @@ _MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may a
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file as it was written."""
+    """The entry of a file in a manifest: its name, size and checksum."""
 
     # its path below the directory of the manifest: a name, or one in a directory of shards alone
     name: str
@@ -90,7 +90,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class ShardEntry(FileEntry):
-    """A shard as it was written."""
+    """The entry of a shard in a manifest."""
 
     samples: int  # how many samples it holds
     sidecars: tuple[FileEntry, ...] = ()  # the files that belong to it

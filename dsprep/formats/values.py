@@ -69,7 +69,7 @@ def _float64(value: float) -> str:
 
 def _float32s(values: Sequence[float]) -> list[str]:
     """Write floats of 32 bits, with the fewest of six to nine digits that give the bits back."""
-    # Whole numbers have all their digits: a reader may take them for what they are not otherwise.
+    # Whole numbers keep all digits: with an exponent, a reader may take them for something else.
     try:
         packed = struct.pack(f"<{len(values)}f", *values)
     except OverflowError:  # a list may say more than 32 bits hold

@@ -50,7 +50,7 @@ class ShardSize:
 
 
 class PlannedShard(NamedTuple):
-    """One output file to write."""
+    """One shard to write."""
 
     name: str  # its file name
     start: int  # the first of its samples, as a row of the ordered catalog

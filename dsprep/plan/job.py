@@ -69,7 +69,7 @@ class Base(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """The options of a command that writes: all that the bytes of the output depend on."""
+    """The options of a command that writes a data set: all that its bytes depend on."""
 
     command: str  # the name of the command
     given: Mapping[str, Any]  # the options that were given, for messages about those without effect

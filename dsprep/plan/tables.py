@@ -78,7 +78,7 @@ def table_from_bytes(data: bytes) -> pl.DataFrame:
 
 
 class _Blocks:
-    """The blocks of a table, read one after another."""
+    """The blocks of a table in a plan file, read one after another."""
 
     def __init__(self, data: bytes, start: int) -> None:
         self._data, self._at = data, start

@@ -183,7 +183,7 @@ def forget_units(target: Target) -> None:
 
 
 class Finished(NamedTuple):
-    """A folder whose files have their names."""
+    """A complete folder: what the files of all units are together."""
 
     size: int  # of its files, in bytes
     listing: FileEntry

@@ -35,7 +35,7 @@ _MOST_SAMPLES = 10_000  # of a unit: small files take as long as their number sa
 
 
 class _Folder(NamedTuple):
-    """A folder to join."""
+    """A data set to join: a folder of files."""
 
     name: str  # what users call it
     destination: Destination  # where it was written

@@ -21,7 +21,7 @@ _LOOKS = 100  # the most files of the source that are looked for on a node
 
 
 class NodeTask(NamedTuple):
-    """What a node must see, and what it must make of the built-in image."""
+    """What a worker's machine must see, and what it must make of the built-in image."""
 
     target: Target
     source: list[str]

@@ -18,7 +18,7 @@ from dsprep.printable import json_values
 
 
 class Problem(NamedTuple):
-    """Something that is wrong."""
+    """A problem of a file, a shard or a sample."""
 
     file: str  # the file's name
     message: str  # what is wrong
@@ -106,7 +106,7 @@ class CheckReport:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyReport(CheckReport):
-    """What verifying found."""
+    """The report of `verify`: counts of samples, fields and problems."""
 
     manifest: bool = True  # whether there was a manifest to compare with
     checked: Sequence[str] = ("manifest",)  # what was checked, in words

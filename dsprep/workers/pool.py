@@ -44,7 +44,7 @@ def _files_to_read() -> list[int]:
     """
     found = []
     for fd in map(int, os.listdir("/dev/fd")):
-        with suppress(OSError):  # the listing's own, which is closed
+        with suppress(OSError):  # /dev/fd was open itself while it was listed, and is closed now
             is_kept = fd > 2 and os.get_inheritable(fd) and S_ISREG(os.fstat(fd).st_mode)
             if is_kept and fcntl(fd, F_GETFL) & os.O_ACCMODE != os.O_WRONLY:
                 found.append(fd)

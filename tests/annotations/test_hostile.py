@@ -55,7 +55,7 @@ BOX = {"box": [0, 0, 1, 1], "class": 0}
         (to_objects, [BOX | {"id": 10**30}], "an id that is none"),
         (to_objects, [BOX | {"class": True}], "no class number"),
         (hugging_face.parse, {"bbox": None, "category": [1]}, "no list bbox"),
-        (tensorflow.parse, LISTS | {"class/label": (1.5,)}, "1.5 is no class id"),
+        (tensorflow.parse, LISTS | {"class/label": (1.5,)}, "1.5 is no class number"),
         (tensorflow.parse, LISTS | {"area": (float("nan"),)}, "nan is not a number"),
     ],
 )  # fmt: skip
