@@ -259,7 +259,7 @@ def shown_in(kind: type) -> list[Option]:
 
 def _click_option(declared: Option) -> click.Parameter:
     """Return an option of click; the type that is declared says what it takes."""
-    hint, name = declared.hint, option_name(declared.name)
+    name, hint = option_name(declared.name), declared.hint
     about: dict[str, Any] = {"help": declared.help, "default": declared.default}
     if declared.metavar:
         about["metavar"] = declared.metavar
@@ -276,26 +276,43 @@ def _click_option(declared: Option) -> click.Parameter:
         del about["default"]
     elif hint.startswith("Sequence"):
         about["multiple"] = True
-        if hint == "Sequence[int]":
-            least = declared.least or 0
-            about["type"] = Parsed(
-                "n[,n...]", lambda text: tuple(_read_count(each, least) for each in _split(text))
-            )
-        elif "," in declared.metavar:
-            about["type"] = Parsed("name[,name...]", _split)
-        if "type" in about:  # given again, it adds to the list
+        if kind := _list_type(declared):  # given again, the option adds to the list
             del about["default"]
+            about["type"] = kind
             about["callback"] = lambda *given: sum(given[-1], ()) if given[-1] else declared.default
-    elif hint.startswith("int | tuple"):
-        about["type"] = Parsed("n|wxh", _parse_dimensions)
-    elif hint.startswith("int | str"):
-        about["type"] = Parsed("size", parse_size)
-    elif declared.name == "bandwidth":
-        about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
-    elif hint.startswith("float"):
-        about["type"] = click.FLOAT
-    elif hint.startswith("int"):
-        about["type"] = click.INT if declared.least is None else count(declared.least)
+    elif number := _number_type(declared):
+        about["type"] = number
+    return _option_of_group(declared, name, about)
+
+
+def _list_type(declared: Option) -> Parsed[Any] | None:
+    """Return what reads several values at once; None if the option takes one at a time."""
+    if declared.hint == "Sequence[int]":
+        least = declared.least or 0
+        return Parsed(
+            "n[,n...]", lambda text: tuple(_read_count(each, least) for each in _split(text))
+        )
+    return Parsed("name[,name...]", _split) if "," in declared.metavar else None
+
+
+def _number_type(declared: Option) -> click.ParamType[Any] | None:
+    """Return what reads a number or a size; None for text."""
+    hint = declared.hint
+    if hint.startswith("int | tuple"):
+        return Parsed("n|wxh", _parse_dimensions)
+    if hint.startswith("int | str"):
+        return Parsed("size", parse_size)
+    if declared.name == "bandwidth":
+        return Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
+    if hint.startswith("float"):
+        return click.FLOAT
+    if hint.startswith("int"):
+        return click.INT if declared.least is None else count(declared.least)
+    return None
+
+
+def _option_of_group(declared: Option, name: str, about: dict[str, Any]) -> click.Parameter:
+    """Return an option under its heading, with its short name and with names of kinds."""
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
     names = {"kind": _source_kinds, "annotation_format": _annotation_kinds}.get(declared.name)
     if names is not None:

@@ -89,36 +89,16 @@ class RecordIOProtobuf(Format):
         used: dict[str, str] = {_VALUES: ""} if tensor else {}
         fields: list[Field] = []
         for each in (*schema.fields, *pixel_sizes(schema)):
-            raw = _raw_name(each.name)
-            place = each.places[0] if each.places and schema.format == self.name else ()
             if each.name in tensor:
                 place = tensor[each.name]
                 kind = "list<float32>" if len(place) == 1 else each.type
                 fields.append(replace(each, type=kind, places=(place,)))
                 continue
-            if len(place) == 1 and not each.given:
-                raw = place[0]
-            elif each.name == schema.image and not each.given:
-                raw = _IMAGE
-            elif each.name == schema.label and not each.given and each.kind.is_number:
-                raw = _LABEL
+            raw = _raw_of(each, schema, is_own)
             claim(used, raw, each, "entry")
             fields.append(replace(each, places=((raw,),)))
         labels = (each for each in fields if each.places == ((_LABEL,),))
-        notes = rounding_notes(labels, "a label")
-        if any(each.kind.code == "d" for each in schema.fields if each.name in tensor):
-            notes.append(
-                f"{_VALUES}: 64-bit floats are rounded to the 32 bits that SageMaker reads"
-            )
-        others = [each.name for each in schema.others if tensor and each.name not in tensor]
-        if others:
-            notes.append(
-                f"SageMaker's algorithms read only the label and {_VALUES}: {format_some(others)} "
-                f"can be left out with --drop {','.join(others)}"
-            )
-        has_features = schema.image is not None or any(e.kind.is_number for e in schema.others)
-        if not (has_features or is_own):
-            notes.append("SageMaker's algorithms find no features: only the label may have numbers")
+        notes = [*rounding_notes(labels, "a label"), *_notes(schema, tensor, is_own)]
         return self.laid_out(schema, fields), notes
 
     def encode(self, sample: Sample) -> list[bytes]:
@@ -263,6 +243,33 @@ def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:
 
 
 # The features of samples without an image
+
+
+def _raw_of(each: Field, schema: Schema, is_own: bool) -> str:
+    """Return the entry of a field that is no feature: its own, or that of its role or name."""
+    if each.given:
+        return _raw_name(each.name)
+    if is_own and each.places and len(each.places[0]) == 1:
+        return each.places[0][0]
+    if each.name == schema.image:
+        return _IMAGE
+    is_label = each.name == schema.label and each.kind.is_number
+    return _LABEL if is_label else _raw_name(each.name)
+
+
+def _notes(schema: Schema, tensor: Mapping[str, Place], is_own: bool) -> Iterator[str]:
+    """Yield what SageMaker's algorithms do not read, or read otherwise."""
+    if any(each.kind.code == "d" for each in schema.fields if each.name in tensor):
+        yield f"{_VALUES}: 64-bit floats are rounded to the 32 bits that SageMaker reads"
+    others = [each.name for each in schema.others if tensor and each.name not in tensor]
+    if others:
+        yield (
+            f"SageMaker's algorithms read only the label and {_VALUES}: {format_some(others)} "
+            f"can be left out with --drop {','.join(others)}"
+        )
+    has_features = schema.image is not None or any(e.kind.is_number for e in schema.others)
+    if not (has_features or is_own):
+        yield "SageMaker's algorithms find no features: only the label may have numbers"
 
 
 def _tensor(schema: Schema, is_own: bool) -> dict[str, Place]:

@@ -182,24 +182,14 @@ def _verify(
 ) -> VerifyReport:
     assert shards.manifest is not None
     where, is_tree = shards.destination, shards.hold_tree
-    store, prefix = store_of(where.url(""))
+    store, _ = store_of(where.url(""))
     problems = []
     if where.scratch.name in found.place.names.directories:
         message = "an unfinished run is there: give its command again"
         problems.append(Problem(where.url(f"{where.scratch.name}/"), message))
     for message in () if is_tree else false_totals(shards.manifest):
         problems.append(Problem(found.path, message))
-
-    def named(receipt: FileEntry, samples: int = 0, is_data: bool = False) -> _File:
-        return _File(store, prefix + receipt.name, receipt, samples, is_data)
-
-    files = []
-    for shard in shards.manifest.shards:
-        if not shards.is_part or shard.name in shards.names:
-            files.append(named(shard, shard.samples, True))
-            files += map(named, shard.sidecars)
-    if not shards.is_part:
-        files += map(named, shards.manifest.files)
+    files = _files_of(shards, shards.manifest)
     if is_tree:
         files += _files_in_folder(shards, problems)
     lock = threading.Lock()
@@ -221,14 +211,6 @@ def _verify(
     problems += [Problem(file.url, file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
-    notes = []
-    if doubted:
-        size = format_size(sum(file.receipt.bytes for file in doubted))
-        count = format_count(len(doubted), "file")
-        notes = [f"{count} read back ({size}), whose checksum on the server is not the manifest's"]
-    if right := sorted(file.receipt.name for file in doubted if not file.wrong):
-        some = format_some(right)
-        notes.append(f"the server keeps a wrong checksum, and the bytes are right: {some}")
     return VerifyReport(
         destination=where.url(where.shard("")),
         format=shards.made.layout.name,
@@ -239,8 +221,34 @@ def _verify(
         checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],
         problems=problems,
         proof=proof,
-        notes=[*shards.notes, *notes],
+        notes=[*shards.notes, *_notes_on(doubted)],
     )
+
+
+def _files_of(shards: Shards, manifest: Manifest) -> list[_File]:
+    """Return the files that a manifest names: all of them, or some shards with their indexes."""
+    store, prefix = store_of(shards.destination.url(""))
+
+    def named(entry: FileEntry, samples: int = 0, is_data: bool = False) -> _File:
+        return _File(store, prefix + entry.name, entry, samples, is_data)
+
+    files = []
+    for shard in manifest.shards:
+        if not shards.is_part or shard.name in shards.names:
+            files.append(named(shard, shard.samples, True))
+            files += map(named, shard.sidecars)
+    return files if shards.is_part else [*files, *map(named, manifest.files)]
+
+
+def _notes_on(doubted: Sequence[_File]) -> Iterator[str]:
+    """Yield what to say of files that were read because the server has another checksum."""
+    if doubted:
+        size = format_size(sum(file.receipt.bytes for file in doubted))
+        count = format_count(len(doubted), "file")
+        yield f"{count} read back ({size}), whose checksum on the server is not the manifest's"
+    if right := sorted(file.receipt.name for file in doubted if not file.wrong):
+        some = format_some(right)
+        yield f"the server keeps a wrong checksum, and the bytes are right: {some}"
 
 
 def _files_in_folder(shards: Shards, problems: list[Problem]) -> list[_File]:

@@ -73,23 +73,18 @@ def read_parquet(
     newest, only, more = _newest(paths, versions, run_all)
     notes += more
     imageless = known is not None and known.image is None
-    tasks = [
-        (path, columns, label and label.places[0][0], choice.no_image or imageless, rows)
-        for path, rows in zip(paths, only, strict=True)
-    ]
+    wanted = columns, label and label.places[0][0], choice.no_image or imageless
+    tasks = [(path, *wanted, rows) for path, rows in zip(paths, only, strict=True)]
     indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
     findings = _damage(indexed)
-    if not any(rows.rows for rows in indexed):
-        why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
-        raise SourceError(f"{root}: holds no rows that can be read{why}")
+    _require_rows(indexed, findings, root)
     own = _joined(indexed, "paths") if newest is None else _paths_of_records(newest, indexed)
     table = _table(_names(paths, indexed, own), indexed)
     if label is not None:
         numbered, series = _number(label, classes, _joined(indexed, "labels"), choice, root)
         table = table if series is None else table.with_columns(series)
         numbered = _with_tags(numbered, known)
-        if label.names and (numbered.names != label.names or numbered.type == "text"):
-            columns = columns._replace(label=label.places[0][0], classes=label.names)
+        columns = _with_names_of_file(columns, label, numbered)
         classes = classes or numbered.names or None
         declared = _with_label(declared, label, numbered)
     declared, more = _completed(declared, known, set(columns.names), indexed)
@@ -103,6 +98,12 @@ def read_parquet(
     told = (declared, is_known, imageless)
     catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
     return catalog, findings
+
+
+def _require_rows(indexed: Sequence[IndexedRows], damage: Sequence[Finding], root: str) -> None:
+    if not any(rows.rows for rows in indexed):
+        why = f": {damage[0].path}: {damage[0].detail}" if damage else ""
+        raise SourceError(f"{root}: holds no rows that can be read{why}")
 
 
 def _raw_image(choice: Choice, known: Schema | None) -> Field | None:
@@ -182,6 +183,13 @@ def _with_tags(label: Field, known: Schema | None) -> Field:
     if label.kind.is_list and not label.names and len(own) == label.width:
         return replace(label, names=own)
     return label
+
+
+def _with_names_of_file(columns: ParquetColumns, label: Field, numbered: Field) -> ParquetColumns:
+    """Let workers read the names of a label, where the numbers in the file mean other classes."""
+    if label.names and (numbered.names != label.names or numbered.type == "text"):
+        return columns._replace(label=label.places[0][0], classes=label.names)
+    return columns
 
 
 def _with_label(declared: Schema, label: Field, numbered: Field) -> Schema:
@@ -296,24 +304,41 @@ def _number(
     label: Field, classes: tuple[str, ...] | None, labels: Sequence[Any], choice: Choice, root: str
 ) -> tuple[Field, pl.Series | None]:
     """Number the classes of a label; the column is None unless every sample has a label."""
-    column = f"the column {label.name!r}"
     if label.type == "text" and (choice.label_type == "text" or choice.schema is not None):
         return label, None
     if label.type == "text":
-        known = {each for each in labels if each is not None}
-        if not all(isinstance(each, str) for each in known):
-            raise SourceError(f"{root}: {column} is not UTF-8")
-        names = number_classes(known, Known(classes), root, unknown=None)
-        label = replace(label, type="class", names=names)
+        label = _named_by_texts(label, classes, labels, root)
     elif label.type == "class":
-        if classes and label.names:  # the numbers are those of other classes
-            own = dict(enumerate(label.names))
-            labels = [own.get(each, each) for each in labels]
+        if classes and label.names:  # the numbers mean other classes than the user named
+            names = dict(enumerate(label.names))
+            labels = [names.get(each, each) for each in labels]
         label = replace(label, names=classes or label.names)
     if not label.kind.is_integer:
         lists = label_lists(labels) if label.kind.is_number else None
         width = 0 if lists is None or lists.is_empty() else len(lists[0])
         return replace(label, width=width) if label.kind.is_number else label, lists
+    numbers = _class_numbers(label, labels, root)
+    if None in numbers or (label.names and _WITHOUT_CLASS in numbers):
+        return label, None
+    if max(numbers) >= 1 << 63:
+        raise SourceError(f"{root}: the label {max(numbers)} is beyond 64 bits with a sign")
+    return label, pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
+
+
+def _named_by_texts(
+    label: Field, classes: tuple[str, ...] | None, labels: Sequence[Any], root: str
+) -> Field:
+    """Return a label of texts as a class with these names."""
+    known = {each for each in labels if each is not None}
+    if not all(isinstance(each, str) for each in known):
+        raise SourceError(f"{root}: the column {label.name!r} is not UTF-8")
+    names = number_classes(known, Known(classes), root, unknown=None)
+    return replace(label, type="class", names=names)
+
+
+def _class_numbers(label: Field, labels: Sequence[Any], root: str) -> list[Any]:
+    """Return the numbers of names and numbers of classes, each of which has to be known."""
+    column = f"the column {label.name!r}"
     if len(set(label.names)) < len(label.names):
         raise SourceError(f"{root}: two classes in {column} have one name")
     require_lines(sorted(label.names), root)
@@ -321,17 +346,13 @@ def _number(
     if unknown := sorted({each for each in labels if isinstance(each, str)} - by_name.keys()):
         raise unknown_classes(f"{root}: {column}", unknown, label.names)
     numbers = [by_name[each] if isinstance(each, str) else each for each in labels]
-    known_numbers = range(_WITHOUT_CLASS, len(label.names))
+    known = range(_WITHOUT_CLASS, len(label.names))
     for row, number in enumerate(numbers if label.names else ()):
-        if number is not None and number not in known_numbers:
+        if number is not None and number not in known:
             raise SourceError(
                 f"{root}: row {row}: {number} is none of the {len(label.names)} classes"
             )
-    if None in numbers or (label.names and _WITHOUT_CLASS in numbers):
-        return label, None
-    if max(numbers) >= 1 << 63:
-        raise SourceError(f"{root}: the label {max(numbers)} is beyond 64 bits with a sign")
-    return label, pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
+    return numbers
 
 
 def _paths_of_records(newest: pl.DataFrame, indexed: Sequence[IndexedRows]) -> list[str]:

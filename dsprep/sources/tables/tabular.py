@@ -6,7 +6,7 @@ import os
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice, pairwise
 from math import isfinite
@@ -85,53 +85,74 @@ class _Header(NamedTuple):
 def read_csv(source: Source, paths: Sequence[str], run_all: RunAll) -> SourceScan:
     """Make the catalog of CSV files: each row is a sample, and each column a field."""
     heads = [_read_header(path, source.kind is None) for path in paths]
-    head, choice = heads[0], source.choice
+    _require_same_columns(heads)
+    head, states = heads[0], [each.facts for each in heads]
+    label = _label_in(head.names, source.choice)
+    indexed = [_indexed(each, head.names.index(label) if label else -1, run_all) for each in heads]
+    blocks = [found for found, _, _ in indexed]
+    findings = [Finding("unreadable", *wrong) for _, _, found in indexed for wrong in found]
+    root = paths[0] if len(paths) == 1 else common_path(paths)
+    count = sum(len(block.offsets) for found in blocks for block in found)
+    if not count:
+        raise SourceError(f"{root}: has no rows that can be read below its first line")
+    cells = _cells_of_all(head, [columns for _, columns, _ in indexed])
+    kinds = [each.kind.replace("wide", "int") for each in cells]
+    if _has_row_numbers(head, kinds):
+        kinds[0] = ""
+        note = "the first column is left out: it has no name, as row numbers that pandas writes"
+        findings.append(Finding("note", "", note))
+    findings += [Finding("note", "", note) for note in _notes(head, cells, kinds, count)]
+    fields = tuple(_fields_of(head, kinds, cells, count))
+    columns = tuple(zip(head.names, kinds, strict=True))
+    table, classes = _table(paths, states, blocks), source.class_names()
+    found = next((each for each in fields if each.name == label), None)
+    if found is not None and _is_class_label(found, source.choice):
+        numbers, classes = _class_numbers(found, blocks, source, root)
+        table = table if numbers is None else table.with_columns(numbers)
+    reader = CsvReader(tuple(paths), tuple(states), head.separator, columns)
+    catalog = Catalog(table, root, classes, reader, Schema(fields), schema_known=True)
+    if source.pixel_columns:
+        catalog, finding = with_pixel_columns(source, catalog, head.names)
+        findings.append(finding)
+    return catalog, findings
+
+
+def _require_same_columns(heads: Sequence[_Header]) -> None:
+    head = heads[0]
     for other in heads[1:]:
         if (other.names, other.separator) != (head.names, head.separator):
             raise SourceError(
                 f"{other.path}: has other columns than {head.path}: {quoted_names(other.names)}; "
                 "pack them one by one"
             )
-    label = _label_in(head.names, choice)
-    indexed = [_indexed(each, head.names.index(label) if label else -1, run_all) for each in heads]
-    root = paths[0] if len(paths) == 1 else common_path(paths)
-    findings = [Finding("unreadable", *wrong) for _, _, found in indexed for wrong in found]
-    blocks = [blocks for blocks, _, _ in indexed]
-    rows = [sum(len(block.offsets) for block in each) for each in blocks]
-    if not sum(rows):
-        raise SourceError(f"{root}: has no rows that can be read below its first line")
+
+
+def _cells_of_all(head: _Header, files: Sequence[Sequence[ColumnCells]]) -> list[ColumnCells]:
+    """Return what the cells of each column are in all files together."""
     cells = [ColumnCells() for _ in head.names]
-    for _, columns, _ in indexed:
-        for own, more in zip(cells, columns, strict=True):
-            own.add(more, 0)
-    kinds = [each.kind.replace("wide", "int") for each in cells]
-    if head.names[0] == "column_0" and head.is_told and kinds[0] == "int":
-        kinds[0] = ""
-        note = "the first column is left out: it has no name, as row numbers that pandas writes"
-        findings.append(Finding("note", "", note))
-    findings += [Finding("note", "", note) for note in _notes(head, cells, kinds, sum(rows))]
-    fields = tuple(
-        Field(name, kind, each.given < sum(rows), (), ((name,),), "the cells")
-        for name, kind, each in zip(head.names, kinds, cells, strict=True)
-        if kind
-    )
-    table = _table(paths, [each.facts for each in heads], blocks)
-    reader = CsvReader(
-        tuple(paths),
-        tuple(each.facts for each in heads),
-        head.separator,
-        tuple(zip(head.names, kinds, strict=True)),
-    )
-    classes = source.class_names()
-    found = next((each for each in fields if each.name == label), None)
-    if found is not None and not found.missing and choice.label_type in (None, "class"):
-        numbers, classes = _class_numbers(found, blocks, source, root)
-        table = table if numbers is None else table.with_columns(numbers)
-    catalog = Catalog(table, root, classes, reader, Schema(fields), schema_known=True)
-    if source.pixel_columns:
-        catalog, finding = with_pixel_columns(source, catalog, head.names)
-        findings.append(finding)
-    return catalog, findings
+    for columns in files:
+        for whole, more in zip(cells, columns, strict=True):
+            whole.add(more, 0)
+    return cells
+
+
+def _has_row_numbers(head: _Header, kinds: Sequence[str]) -> bool:
+    """Return whether the first column holds the numbers of rows that pandas writes."""
+    return head.names[0] == "column_0" and head.is_told and kinds[0] == "int"
+
+
+def _fields_of(
+    head: _Header, kinds: Sequence[str], cells: Sequence[ColumnCells], count: int
+) -> Iterator[Field]:
+    """Yield the fields of the columns that are read; ``count`` is the number of all rows."""
+    for name, kind, each in zip(head.names, kinds, cells, strict=True):
+        if kind:
+            yield Field(name, kind, each.given < count, (), ((name,),), "the cells")
+
+
+def _is_class_label(label: Field, choice: Choice) -> bool:
+    """Return whether a label may be a class; workers do not number labels that rows may lack."""
+    return not label.missing and choice.label_type in (None, "class")
 
 
 def _read_header(path: str, may_list: bool) -> _Header:
@@ -261,22 +282,8 @@ def _class_numbers(
         return None, classes
     texts = {text for block in found for text in block.labels or ()}
     if label.type == "text":
-        numeric = sorted(filter(_is_number, texts))
-        if numeric and source.choice.label_type is None:  # names would give them other numbers
-            words = sorted(texts.difference(numeric))
-            what = f"and others, {quoted_names(words, 3)}, are not: correct them"
-            if not words:
-                what = "but not written as class numbers are, 0, 1, 2, …: give --label-type float"
-            raise SourceError(
-                f"{root}: labels in {label.name!r}, {quoted_names(numeric, 3)}, are numbers, "
-                f"{what}, or give --label-type class to take all for names"
-            )
-        separator = find_separator(sorted(texts)[:_MOST_TEXTS])
-        if separator is not None and source.choice.label_type is None:
-            shown = quoted(next(text for text in sorted(texts) if separator in text))
-            tags = advise(TAGS_OF_SOURCE, separator, label=repr(label.name), text=shown)
-            assert tags is not None
-            raise SourceError(f"{root}: {tags.seen}: {tags.do}")
+        if source.choice.label_type is None:
+            _require_names(label.name, texts, root)
         classes = number_classes(texts, source.known_classes(), root)
         numbers = numbers_of(classes)
     else:
@@ -287,6 +294,26 @@ def _class_numbers(
         known = [numbers[text] for text in block.labels or ()]
         cells.extend(map(known.__getitem__, block.label_of))
     return pl.Series("cls", cells, dtype=pl.Int64), classes
+
+
+def _require_names(label: str, texts: Collection[str], root: str) -> None:
+    """Refuse texts that may be numbers or several tags, as each would be the name of a class."""
+    numeric = sorted(filter(_is_number, texts))
+    if numeric:  # class names would renumber the classes
+        words = sorted(set(texts).difference(numeric))
+        what = f"and others, {quoted_names(words, 3)}, are not: correct them"
+        if not words:
+            what = "but not written as class numbers are, 0, 1, 2, …: give --label-type float"
+        raise SourceError(
+            f"{root}: labels in {label!r}, {quoted_names(numeric, 3)}, are numbers, "
+            f"{what}, or give --label-type class to take all for names"
+        )
+    separator = find_separator(sorted(texts)[:_MOST_TEXTS])
+    if separator is not None:
+        shown = quoted(next(text for text in sorted(texts) if separator in text))
+        tags = advise(TAGS_OF_SOURCE, separator, label=repr(label), text=shown)
+        assert tags is not None
+        raise SourceError(f"{root}: {tags.seen}: {tags.do}")
 
 
 def _is_number(text: str) -> bool:
