@@ -30,7 +30,7 @@ COLUMNS: dict[str, pl.DataType] = {
     # folder), or the id in a `.lst`
     "index": pl.Int64(),
     "path": pl.String(),  # where its image lies: below the root, parts joined by `/`
-    "size": pl.Int64(),  # bytes of that file
+    "size": pl.Int64(),  # size of the image's file in bytes
     "mtime": pl.Int64(),  # when that file, or the one it is in, was last changed: ns since 1970
 }
 # Then, if samples lie in files of many: the number of the file that holds a sample, as the reader
@@ -56,7 +56,7 @@ class Annotated(NamedTuple):
     # by the numbers in the column `annotation`: `objects`, how many there are; `texts`, the bytes
     # that tell them; and, if there are masks, `masks`, the bytes of each
     sizes: pl.DataFrame | None  # None if there are no annotations but other values of a table
-    digest: str  # of their content
+    digest: str  # digest of the content of the annotations
     # the number of those of each image in its source, or -1, by the same numbers; and where they
     # lie, by the number in the source; if that is empty, readers know it by the number
     numbers: Sequence[int]
@@ -80,7 +80,7 @@ class Inferred(NamedTuple):
 
 UNSETTLED = SettledSchema(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
-_BUCKETS = 16  # of random numbers; each bucket is sorted by itself
+_BUCKETS = 16  # number of ranges of random numbers, each of which is sorted by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ class Catalog:
         # which belongs to sample `i`. The generator's state starts as the number that `seed`
         # (modulo 2^64) mixes to. All numbers are different.
 
-        def mix(z: pl.Expr) -> pl.Expr:  # in UInt64 arithmetic, which wraps
+        def mix(z: pl.Expr) -> pl.Expr:  # 64-bit arithmetic that wraps on overflow
             z = (z ^ (z // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
             z = (z ^ (z // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
             return z ^ (z // _u64(1 << 31))
@@ -374,7 +374,7 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
     while columns:
         column = columns.pop(0)
         is_same = column.dtype.is_integer() and len(column) > 0 and column.min() == column.max()
-        if rows is not None and is_same:  # parts of such a column may share their memory
+        if rows is not None and is_same:  # parts of a constant column may share their memory
             column = column.head(len(rows))
         elif rows is not None:
             column = _gathered(column.rechunk(), rows)

@@ -227,7 +227,8 @@ def _keep_streams(value: object) -> None:
     """Read what pipes among the values of an option hold, as files that are read are."""
     for each in value if isinstance(value, tuple) else (value,):
         if isinstance(each, str) and each.startswith(("/dev/", "/proc/")):
-            from dsprep.storage.local import keep_stream  # the help does without
+            # imported here because --help does not need it
+            from dsprep.storage.local import keep_stream
 
             keep_stream(each)
 
@@ -237,7 +238,7 @@ _WITHOUT_POLARS = frozenset(("join", "status", "sync", "serve", "sagemaker", "co
 
 
 _TASKS = "/proc/self/task"  # the threads of this process, on Linux
-_FIRST_THREAD = "polars-0"  # of polars' pool
+_FIRST_THREAD = "polars-0"  # name of the first thread that polars starts
 
 
 @cache
@@ -257,7 +258,7 @@ def _lacks_threads(process: int) -> bool:
     for _ in range(2):
         if _FIRST_THREAD in map(_name_of, os.listdir(_TASKS)):
             return False
-        time.sleep(0.1)  # a thread has its name a moment after it was started
+        time.sleep(0.1)  # a new thread gets its name only after a moment
     return True
 
 

@@ -461,8 +461,8 @@ def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    if name in ("follow_links", "shuffle", "stratify", "keep_originals"):  # False is --no-…
-        return name != "shuffle" and value is not False  # the others are on by default
+    if name in ("follow_links", "shuffle", "stratify", "keep_originals"):  # False means --no-OPTION
+        return name != "shuffle" and value is not False  # these options are on by default
     return value is None or value is False or (isinstance(value, Sized) and not len(value))
 
 

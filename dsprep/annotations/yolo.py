@@ -123,7 +123,7 @@ class DataYaml(NamedTuple):
     sides: Mapping[str, Sequence[str]]  # directories of images, or lists of them, by side
     names: tuple[str, ...] | None  # class names, by number
     pose: Pose | None
-    nc: int | None = None  # how many classes there are, if it tells that alone
+    nc: int | None = None  # number of classes, if the file has that instead of names
     task: str = ""  # what models are trained for, if it tells: detect, segment, pose, obb
 
 
@@ -214,10 +214,10 @@ def _compose(text: str) -> yaml.Node | None:
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    if _TAG_DIRECTIVE.search(text):  # libyaml compares each of them with all others
+    if _TAG_DIRECTIVE.search(text):  # libyaml's time grows with the square of the number of tags
         raise ValueError("has a %TAG directive, which is not read: leave it out")
     try:
-        _refuse_nesting(yaml.parse(text, Loader=loader))  # composing recurses
+        _refuse_nesting(yaml.parse(text, Loader=loader))  # the YAML parser recurses once a level
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         said = ", ".join(filter(None, (error.context, error.problem)))

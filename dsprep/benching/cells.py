@@ -33,7 +33,7 @@ class BenchReader(NamedTuple):
     formats: str  # what it reads; `folder` is image files in directories
     access: str  # how it gets at the data
     needs: str  # the packages that it needs, by the names of their modules
-    workers_need: str = ""  # those that it needs for workers
+    workers_need: str = ""  # packages that the reader needs for workers
     differs: str = ""  # what it does that others do not
 
 
@@ -63,10 +63,10 @@ READERS = {
 class BenchData:
     """A data set to read."""
 
-    name: str  # as it was given
+    name: str  # the name that the user gave
     format: str  # the name of its format; `folder` for image files in directories
     files: Sequence[str]  # its shards, or its images
-    size: int  # bytes of these
+    size: int  # size of the files in bytes
     samples: int | None = None  # how many it has, if something beside it says so
     # what tells a loop where the images are, as keywords of its `main`
     keywords: Mapping[str, Any] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from dsprep.units import format_some
 
 _LOOKED_AT = 64  # samples of the first shard, at most
 _ANY_KIND = "*"  # ends a place in WebDataset whose members end in the kind of the image
-_MOST_BYTES = 1 << 24  # of them
+_MOST_BYTES = 1 << 24  # bytes of the samples that are looked at, at most
 
 
 def keywords_of(shards: ShardSet) -> dict[str, Any]:

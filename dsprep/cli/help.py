@@ -78,7 +78,7 @@ class GroupedCommand(click.Command):
         ``params`` is a function: a module with many commands makes the options of one only.
         """
         super().__init__(*args, **kwargs)
-        del self.params  # which would hide those below
+        del self.params  # an attribute would hide the property of the same name
         self._declared = params
         if aliases:
             self.context_settings["token_normalize_func"] = lambda word: aliases.get(word, word)
@@ -187,7 +187,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from difflib import get_close_matches  # few runs need it
+            from difflib import get_close_matches  # slow to load, and used only after a typo
 
             alike = get_close_matches(args[0], self._lazy)
             if args[0].startswith("-") or not alike:

@@ -40,7 +40,7 @@ ReadManifest: TypeAlias = Callable[[str], Manifest]
 class Names(NamedTuple):
     """The names of files and directories directly in a place."""
 
-    files: frozenset[str]  # of everything that is no directory
+    files: frozenset[str]  # names of everything that is no directory
     directories: frozenset[str]
 
     @property

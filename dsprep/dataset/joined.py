@@ -161,7 +161,7 @@ def _added(first: Manifest, placed: Sequence[tuple[Manifest, Any]]) -> Iterator[
         before = one, part
         if part:
             added = dict(one.added[part - 1])
-        else:  # its ids are those of its own source
+        else:  # the ids of this part were numbered in its own source
             own, others = one.options, first.options
             added = {name: own.get(name) for name in _CUT if own.get(name) != others.get(name)}
             added |= {"source": one.source, "first_id": 0}
@@ -216,7 +216,7 @@ def _joined_schema(
     first: DataSet, other: DataSet, one: Schema | None, two: Schema | None
 ) -> Schema | None:
     """Return the schema of the samples of both; a field may be missing in either."""
-    if one is two is None:  # shards of other programs
+    if one is two is None:  # neither data set has a schema: other programs wrote the shards
         return None
     one, two, fields = one or Schema(()), two or Schema(()), []
     for name in {**one.by_name, **two.by_name}:

@@ -46,7 +46,7 @@ _JSON |= {int: "a whole number", bool: "true or false"}
 
 T = TypeVar("T")
 
-_MOST = (1 << 63) - 1  # of what a manifest counts: more is in no file, nor in a column of 64 bits
+_MOST = (1 << 63) - 1  # largest count in a manifest: larger ones fit no file and no 64-bit column
 _MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may all be the same
 
 
@@ -57,7 +57,7 @@ class FileEntry:
     # its path below the directory of the manifest: a name, or one in a directory of shards alone
     name: str
     bytes: int  # its size
-    crc32c: int  # of its bytes
+    crc32c: int  # checksum of the file's bytes
 
     @staticmethod
     def of(path: Path, name: str | None = None) -> FileEntry:
@@ -79,7 +79,7 @@ class FileEntry:
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
         name = _get(str, values, "name")
         size = _get_count(values, "bytes")
-        data = name.encode("utf-8", "replace")  # half characters become others
+        data = name.encode("utf-8", "replace")  # lone surrogates become question marks
         parts = name.split("/")
         leads_out = len(parts) > 2 or "\0" in name or not {"", ".", ".."}.isdisjoint(parts)
         is_long = any(len(part.encode("utf-8", "replace")) > LONGEST_NAME for part in parts)
@@ -116,12 +116,12 @@ class Manifest:
     # the class names, the class number being a position; None if there are none
     classes: tuple[str, ...] | None
     samples: int  # how many there are in all shards
-    rejected: int  # how many of the source's samples are not in them
+    rejected: int  # how many samples of the source are in no shard
     bytes: int  # the size of all shards
     # the SHA-256 of the source's catalog, in the order in which it was packed; empty for shards
     # that another program wrote
     source: str
-    options: Mapping[str, Any]  # those that the bytes depend on
+    options: Mapping[str, Any]  # the options that the bytes of shards depend on
     shards: Sequence[ShardEntry]  # in order
     files: Sequence[FileEntry] = field(default=())  # the others: classes, indexes, reports
     schema: Schema | None = None  # the fields of the samples; None if nothing tells them
@@ -293,7 +293,8 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         lines = data.decode().removesuffix("\n").split("\n")
         entries = map(json.loads, lines)
         rejects = [Reject(_get(str, it, "path"), _get(str, it, "reason")) for it in entries]
-        "".join(text for reject in rejects for text in reject).encode()  # no half characters
+        # a lone surrogate would be an error here
+        "".join(text for reject in rejects for text in reject).encode()
         return rejects
     except (ValueError, RecursionError):
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
@@ -318,7 +319,7 @@ class Recorded:
     versions: tuple[str, ...] | None = None
     augment: Augment | None = None  # what was done to copies
     copies: Copies | None = None  # how many there are; None without any
-    known: bool = True  # whether this was recorded; if not, it is what is most likely
+    known: bool = True  # whether the manifest records the layout; if not, it is the likeliest one
 
 
 def recorded_options(manifest: Manifest, path: str) -> Recorded:

@@ -39,8 +39,8 @@ from dsprep.workers.engine import open_executor
 class CreateReport(tables.ReadingNotes):
     """What creating lists, or appending to one, did."""
 
-    lists: Sequence[ListWritten]  # those written
-    added: int  # samples that are new in them
+    lists: Sequence[ListWritten]  # the lists that were written
+    added: int  # number of new samples in the lists
     classes: Sequence[str] | None  # class names, if there are any
     per_class: Mapping[int, int]  # samples of the source by class number
     written: bool  # whether anything was; not so for a dry run
@@ -76,7 +76,7 @@ class EditReport(Edits):
     rows: int  # its rows now
     written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
     already_done: bool = False  # whether the edit fits no more because it was the last one
-    selected: Sequence[str] = ()  # of a dry run: the paths of the rows that meet all conditions
+    selected: Sequence[str] = ()  # in a dry run, the paths of the rows that meet all conditions
 
     def to_json(self) -> dict[str, Any]:
         return json_values(

@@ -39,7 +39,7 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
-_ROUNDED = 1e-6  # of an image's size: what rounding adds to a box
+_ROUNDED = 1e-6  # share of an image's size that rounding may add to a box
 _DIGITS = 6  # after the point: of pixels, far below what anybody draws
 
 
@@ -51,7 +51,7 @@ class AnnotatedFolder(Folder):
     holds_texts: ClassVar[bool] = False
     holds_masks: ClassVar[bool] = False
     image_id: ClassVar[str] = ""  # the field that its images are numbered by, if samples have it
-    side: str = field(default="", kw_only=True)  # that of the samples, if the source tells it
+    side: str = field(default="", kw_only=True)  # the side of the samples, if the source has one
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         objects, mask = schema.objects, self._mask_of(schema)
@@ -334,7 +334,9 @@ class Yolo(AnnotatedFolder):
         for each in samples():
             side = each.stem.split("/")[1]
             sides.setdefault(_usual(side), {})[f"images/{side}"] = None
-        lines = []  # without `path`, which is relative to a setting: paths are below this file
+        # data.yaml gets no `path`: YOLO resolves that against its settings, other paths against
+        # data.yaml
+        lines = []
         for side, paths in sides.items():
             texts = [*map(_yaml, paths)]
             value = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 
 SIZES = ("height", "width", "channels")  # facts that the shape of bare pixels consists of
-NUMBER_IN_NAME = re.compile(r"\{i(?::0([1-9])d)?\}")  # in a pattern of names of shards
+# the place of the number in a pattern of names of shards
+NUMBER_IN_NAME = re.compile(r"\{i(?::0([1-9])d)?\}")
 LONGEST_FACT = 64  # bytes of the longest fact of an image, a SHA-256
 
 
@@ -53,7 +54,7 @@ class Span(NamedTuple):
     size: int  # bytes of the encoded sample, headers and padding included
     key: str  # empty if no header tells it
     id: int
-    label: tuple[float, ...] | None = None  # its numbers, if a header tells them
+    label: tuple[float, ...] | None = None  # numbers of the label, if a header holds them
     fields: tuple[str, ...] | None = None  # the raw names of its fields, if headers tell them
 
 
@@ -82,8 +83,8 @@ class Limits(NamedTuple):
 
     images: frozenset[str] | None = None  # the kinds, if others end a reader; None for any
     classes: int | None = None  # the largest class number; None for any
-    float_bits: int = 64  # of floats; wider ones are rounded
-    label_bits: int = 64  # of floats that are labels
+    float_bits: int = 64  # bits of floats; wider floats are rounded
+    label_bits: int = 64  # bits of floats that are labels
 
 
 class SampleWriter(Protocol):
@@ -116,7 +117,8 @@ class Format(ABC):
     name: ClassVar[str]
     suffix: ClassVar[str]  # the end of its shards' names; empty if it writes a tree of files
     numbering: ClassVar[str] = "{:05d}"  # a shard's number in its name; how many there are
-    meanings: ClassVar[Mapping[str, Meaning]] = {}  # of places that are no fields of their names
+    # meanings of raw names that are not the names of fields
+    meanings: ClassVar[Mapping[str, Meaning]] = {}
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""

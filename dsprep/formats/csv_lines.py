@@ -40,7 +40,7 @@ class _Column(NamedTuple):
     name: str
     type: str  # one of `TYPES`
     width: int  # how many cells it takes
-    missing: bool  # whether they may be empty
+    missing: bool  # whether cells of the column may be empty
 
     @property
     def is_list(self) -> bool:

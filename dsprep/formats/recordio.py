@@ -62,7 +62,7 @@ class RecordIO(Format):
     meanings: ClassVar[Mapping[str, Meaning]] = {
         "image": Meaning("image", "image", IMAGE),
         "label": Meaning("label", LABEL_FLOATS, LABEL),
-        "header": Meaning(""),  # one that label and id do not tell
+        "header": Meaning(""),  # no field: what a header holds besides label and id
     }
     shard_index: ClassVar[str] = "mxnet"
     known_by: ClassVar[str] = "id"
@@ -143,7 +143,8 @@ class RecordIO(Format):
             value = 0 if value is None else value
         elif self.schema.objects is not None:
             value = self.listed_label(sample)
-        if not data and self.schema is not None:  # a record of labels alone indexes others
+        # MXNet takes a record that holds only labels for an index of others
+        if not data and self.schema is not None:
             raise BadSample("has no image, and a record needs one")
         if value is None:
             raise BadSample("has no label, and a record needs one: give a label, or --drop label")
@@ -207,7 +208,8 @@ class RecordIO(Format):
             payload = _read_rest(stream, *read_frame(stream, _BEGIN))
             label, id, start = _decode_header(payload, stream, offset)
             fields: dict[str, Value] = {}
-            if len(payload) > start:  # InsightFace's files begin with a record that is labels only
+            # files of InsightFace begin with a record that holds only labels
+            if len(payload) > start:
                 fields["image"] = payload[start:]
             fields["label"] = label
             # Nearly all headers are these two numbers and zeros.

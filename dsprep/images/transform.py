@@ -57,9 +57,10 @@ def make_check(
         require_pixels(header.width, header.height, max_pixels)
         if level == "structure" and header.kind == "jpg":
             try:
-                structure.require_structure(data, header)  # reads it to its end
+                # checks the structure up to the end of the file
+                structure.require_structure(data, header)
             except BadImage:
-                require_whole(data, header)  # the message of an image that was cut off
+                require_whole(data, header)  # a truncated image gets a message of its own
                 raise
             return header
         require_whole(data, header)
@@ -108,7 +109,8 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
         if isinstance(error, MemoryError):
             reason = "not enough memory"
         elif not reason or not isinstance(error, OSError | SyntaxError | ValueError):
-            reason = f"damaged ({type(error).__name__})"  # which says more
+            # the type of the error says more than its empty text
+            reason = f"damaged ({type(error).__name__})"
         raise BadImage(f"{what}: {reason}") from None
     finally:
         Image.MAX_IMAGE_PIXELS = limit
@@ -144,7 +146,7 @@ def load(image: ImageFile) -> None:
 
 def orientation_of(image: ImageFile) -> int:
     """Return the EXIF orientation of an opened image, 1 to 8; 1 (upright) if none is valid."""
-    if image.format == "PNG":  # where it may come after the pixels
+    if image.format == "PNG":  # PNG may have its EXIF data after the pixels
         image.load()
     try:
         orientation: object = image.getexif().get(0x0112)
@@ -167,7 +169,7 @@ def _no_stderr() -> Iterator[None]:
     """Send the process's stderr nowhere: libtiff writes its errors there, too."""
     try:
         stderr = os.dup(2)
-    except OSError:  # closed
+    except OSError:  # stderr is closed
         yield
         return
     try:
@@ -232,7 +234,7 @@ class Encoded(NamedTuple):
     lost_frames: bool = False
     # width and height before, upright; None for one that was not looked at
     before: Size | None = None
-    shape: Shape | None = None  # that of bare pixels
+    shape: Shape | None = None  # the shape of bare pixels
 
 
 class Decoded(NamedTuple):
@@ -259,7 +261,7 @@ class Transform:
     # image whose shorter edge is below the number keeps its size, and where the size is longer than
     # the image's edge, that edge stays.
     resize: int | Size | None = None
-    crop: Size | None = None  # then cut this size out of the center; an edge that is shorter stays
+    crop: Size | None = None  # size to cut out of the center after resizing; shorter edges stay
     enlarge: bool = False  # let `resize` enlarge, too
     # `jpeg`, `png` or `webp`: encode every image so. `raw`, `raw-chw`: make all bare pixels.
     # `keep`: encode only what has to change, as what it was, or as PNG if that is not JPEG, PNG or
@@ -364,7 +366,7 @@ class Transform:
         header = read_header(data)
         require_whole(data, header)
         kind = _KINDS.get(self.encode, header.kind if header.kind in _KINDS.values() else "png")
-        kind = "png" if self.is_raw else kind  # which keeps all channels, too
+        kind = "png" if self.is_raw else kind  # bare pixels become PNG, which keeps all channels
         with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
             image = open_image(data, header, max_pixels)
             orientation = orientation_of(image)
@@ -595,7 +597,7 @@ def _resample(
     across, down = extent[0] / size[0], extent[1] / size[1]
     box = (left * across, top * down, right * across, bottom * down)
     target = (right - left, bottom - top)
-    assert filter is not None  # without --resize there is no other size
+    assert filter is not None  # the size changes only with --resize, which sets a filter
     method = Resampling[filter.upper()]
     if image.mode != "YCbCr":
         return image.resize(target, method, box, _REDUCING_GAP)

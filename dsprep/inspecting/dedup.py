@@ -49,7 +49,7 @@ class DedupReport:
     near: bool  # whether images were compared by what they show, too
     sets: Sequence[Alike]  # leaks first; a sample that is kept is the first of each
     copies: int  # samples that can be left out
-    bytes: int  # of their images
+    bytes: int  # size of the images in bytes
     conflicts: int  # copies that are kept because labels differ
     rejects: Sequence[Reject]  # samples that cannot be read, and were not compared
     skipped: Sequence[Finding]  # what lies in the data and is no sample
@@ -114,7 +114,7 @@ def dedup(options: DedupOptions) -> DedupReport:
 
 
 def _compared(catalog: Catalog, near: bool) -> Catalog:
-    """Return the samples that are read: files of equal bytes have equal sizes."""
+    """Return the samples to compare: without ``near``, only files whose size occurs twice."""
     if near or catalog.has_places or not catalog.reader.reads_files:
         return catalog
     return replace(catalog, table=catalog.table.filter(pl.col("size").is_duplicated()))

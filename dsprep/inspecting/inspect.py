@@ -54,10 +54,10 @@ from dsprep.workers.executor import Executor
 class LookedAt(NamedTuple):
     """A data set that was looked at."""
 
-    place: str  # as it was given
+    place: str  # the place that the user gave
     source: Source
     catalog: Catalog  # its samples
-    chosen: Catalog  # those that were looked at
+    chosen: Catalog  # the samples that were looked at
     findings: Sequence[Finding]
     pipeline: Pipeline  # how samples are read
     table: pl.DataFrame  # the measured samples, a row for each that was looked at
@@ -208,7 +208,7 @@ def _write_layout(found: LookedAt, options: InspectOptions) -> None:
 
 def _write_table(table: pl.DataFrame, final: Path) -> None:
     out = BytesIO()
-    table.drop("data", "objects_of").write_parquet(out)  # columns of this process
+    table.drop("data", "objects_of").write_parquet(out)  # these columns are for this process only
     write_whole(final, out.getvalue(), final.parent)
 
 

@@ -78,7 +78,7 @@ def read_list(
     """Read a list, and the names of its classes."""
     if path != STREAM and (real := real_path(path)).with_name(f".{real.name}.journal").exists():
         with editing(path):
-            pass  # which finishes what a killed writer began
+            pass  # taking the lock finishes what a killed writer began
     data, source = read_input(path)
     rows = parse_rows(decode_text(data, source), source, duplicates).select(*ROWS)
     return ListFile(source, rows, classes_of(path, classes))
@@ -229,15 +229,17 @@ def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> Non
         for name, partial in partials.items():
             final = real.with_name(name)
             with destination_errors(final):
-                partial.unlink(missing_ok=True)  # also a link or a pipe that somebody put there
+                # removes a link or a pipe that somebody put there, too
+                partial.unlink(missing_ok=True)
                 partial.write_bytes(files[name])
                 if final.exists():  # the same users can read and write the new file
                     status = final.stat()
                     partial.chmod(S_IMODE(status.st_mode))
-                    with suppress(OSError):  # only root gives files away
+                    with suppress(OSError):  # only root may change the owner of a file
                         os.chown(partial, status.st_uid, status.st_gid)
             if command:
-                with suppress(AttributeError, OSError):  # not all file systems have attributes
+                # some file systems have no extended attributes
+                with suppress(AttributeError, OSError):
                     os.setxattr(partial, _MARK, mark.encode())
     except BaseException:
         for partial in partials.values():
@@ -299,13 +301,15 @@ def was_done(path: str, command: str) -> bool:
         known, digests = json.loads(os.getxattr(real, _MARK))
         return (
             known == command
-            and real.name in digests  # not so in a copy under another name
+            # a copy of the list has another name, and is not the list that was written
+            and real.name in digests
             and all(
                 _digest(read_whole(real.with_name(name), LARGEST_TABLE)) == digest
                 for name, digest in digests.items()
             )
         )
-    except (AttributeError, OSError, ValueError, TypeError):  # no mark, or one of another program
+    except (AttributeError, OSError, ValueError, TypeError):
+        # the attribute is missing, or another program wrote it
         return False
 
 

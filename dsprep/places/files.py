@@ -69,7 +69,7 @@ class Files(NamedTuple):
     def of(cls, catalog: Catalog, findings: list[Finding]) -> Files:
         """Return samples by the names that lists call them."""
         names = plain_paths(catalog.names())
-        first = names.is_first_distinct()  # only shards that were named twice repeat names
+        first = names.is_first_distinct()  # names repeat only if the user named a shard twice
         names, catalog = names.filter(first), replace(catalog, table=catalog.table.filter(first))
         table = catalog.table.select(names.alias("path"), "size", "mtime")
         return cls(table, findings, [], FILES.to_frame(), samples=catalog)
@@ -232,7 +232,7 @@ def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
     """
     first = paths[0] if len(paths) else ""
     if not any(side_name(name) or is_companion(name) for name in first.split("/")[:-1]):
-        return 0  # as one path tells of most trees
+        return 0  # one path is enough to know this of most trees
     directories = directories_of(paths).unique().sort().to_list()
     depth = depth_of_sides(directories)
     above = dict.fromkeys("/".join(path.split("/")[:depth]) for path in directories if depth)
@@ -347,7 +347,8 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
     columns = {"path": archive.names, "size": archive.sizes}
     columns |= {"offset": archive.offsets, "stored": archive.stored}
     schema = {name: pl.String() if name == "path" else pl.Int64() for name in columns}
-    row = 2 * pl.int_range(pl.len()) + 1  # links come between them
+    # files get odd numbers, so that links can come between two files
+    row = 2 * pl.int_range(pl.len()) + 1
     facts = {"mtime": pl.lit(archive.reader.mtime or 0, pl.Int64), "file": pl.lit(0, pl.Int64)}
     members = pl.DataFrame(columns, schema).with_columns(row=row, hidden=pl.lit(""), **facts)
     is_odd = members["path"].str.contains(_ODD)

@@ -266,6 +266,6 @@ def plain_names(names: pl.Series) -> pl.Series:
 def plain_name(name: str) -> str:
     """Return what annotations call an image as a path."""
     path, head = name, _HEAD.match(name)  # a search takes the square of a long name's length
-    if head is not None:  # a URL
+    if head is not None:  # the name is a URL
         path = unquote(name[head.end() :].partition("?")[0])
     return posixpath.normpath(path.replace("\\", "/")).lstrip("/")

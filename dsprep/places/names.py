@@ -178,7 +178,8 @@ def side_of_source(path: str) -> str:
     name = os.path.basename(full_path(path).removesuffix("/manifest.json"))
     stem = re.split(r"[.*?{[]|-[0-9]|-of-[0-9]", name)[0].rstrip("-_")
     found = side_name(stem)
-    if found is None or len(found.rest) < 2:  # `val`, `testA`
+    # the name has no more than a word of a side, such as `val` or `testA`
+    if found is None or len(found.rest) < 2:
         return stem if found else ""
     word = [*_BOUNDED.finditer(stem)][-1]
     after = stem[word.end() :]
@@ -234,7 +235,7 @@ def depth_of_sides(directories: Iterable[str]) -> int:
     first, *others = (path.split("/") for path in directories)
     for depth, name in enumerate(first):
         if side_name(name) is None and not is_companion(name):
-            continue  # which one path tells of most trees
+            continue  # one path is enough to know this of most trees
         if any(len(each) <= depth for each in others):
             return 0
         if are_sides({name, *(each[depth] for each in others)}):

@@ -70,13 +70,14 @@ def without_existing(
     if there.keys_known and there.reader.keys_are_ids:
         raise _unnamed(str(job.destination))
     own = catalog.keys()
-    if there.keys_known:  # else only reading tells what is there
+    if there.keys_known:  # otherwise the keys of the data set are known only by reading its samples
         there = replace(there, table=there.table.filter(there.keys().is_in(own.implode())))
     before = pl.Series([each.path for each in base.rejects], dtype=pl.String)
     with progress.running("comparing samples", 2 * len(there)):
         old = _digest(_digest_there, there.reader, there, pool, progress).rename({"text": "key"})
         if not there.keys_known and old["key"].is_in(there.table["path"].implode()).any():
-            raise _unnamed(str(job.destination))  # a sample has the key of its place
+            # keys are numbers of records, so existing samples cannot be recognized
+            raise _unnamed(str(job.destination))
         again = own.is_in(old["key"].implode()) | catalog.table["path"].is_in(before.implode())
         new = replace(catalog, table=catalog.table.filter(again))
         made = _digest(_digest_new, job.pipeline(catalog), new, pool, progress)

@@ -153,7 +153,7 @@ class Job:
             return []
         sources: Any = given["--sources"]
         paths = [sources] if isinstance(sources, str | Path) else sources
-        for name in ("--part", "--workers"):  # which do not say what is written
+        for name in ("--part", "--workers"):  # the shards do not depend on these options
             given.pop(name, None)
         places = map(str, (*paths, given["--dest"]))
         kinds = (*_KINDS[self.command], *(each.options for each in known_kinds(self.source).kinds))
@@ -256,14 +256,15 @@ def augmented(job: Job, options: PackOptions | AugmentOptions, ops: Sequence[str
     images, told = job.images, job.images.transform
     values = parse_ops(",".join(ops)), options.seed or 0, options.fill or FILLS[0], mask_fill
     made = Augment(*values)
-    if told is not None and told.is_copy:  # it is about copies alone
+    if told is not None and told.is_copy:  # the option has an effect on copies only
         images = replace(images, transform=None)
         made = replace(made, quality=told.quality, min_visible=told.min_visible)
     asked = Copies(
         *(options.per_image, options.per_class, options.balance),
         *(options.keep_originals, options.any_side),
     )
-    source = job.source.replace(needs_names=True)  # and with them, the keys of all samples
+    # names of samples also give the keys of all samples
+    source = job.source.replace(needs_names=True)
     return replace(job, source=source, images=replace(images, augment=made), augmented=asked)
 
 
@@ -330,7 +331,7 @@ def _require_pixels_named(job: Job, catalog: Catalog) -> None:
 def _check_of(job: Job, catalog: Catalog) -> str:
     """Return how images are checked if the user does not say it."""
     if job.layout.limits.images is not None:
-        return "structure"  # a framework that stops at a bad image must not get it
+        return "structure"  # some frameworks stop at a bad image, so check the structure of each
     # Samples of shards were checked when these were written.
     was_checked = not catalog.tells_all and catalog.annotated is None
     return "none" if was_checked else "header"
@@ -342,7 +343,7 @@ def _size_of(job: Job, catalog: Catalog) -> ShardSize:
         return ShardSize(target=UNIT_BYTES)
     is_open = replace(job.size, by_file=False) == ShardSize()
     if catalog.lists and job.divide is None and not job.first_shard and is_open:
-        return ShardSize(by_file=True)  # shards for each list
+        return ShardSize(by_file=True)  # each list or file gets shards of its own
     if job.size.by_file and not catalog.keeps_files_together():
         return ShardSize()
     return job.size
@@ -364,7 +365,7 @@ def _require_exact_classes(job: Job, catalog: Catalog) -> None:
 def _with_schema(job: Job, catalog: Catalog) -> Job:
     """Choose how samples are made: as others in the data set are, as they lie, or by the format."""
     schema, reader, layout = catalog.settled.schema, catalog.reader, job.layout
-    if layout.schema is not None:  # that of the data set to which samples are added
+    if layout.schema is not None:  # samples are added to a data set, which has a schema
         _require_no_raw_copies(job, layout.schema)
         return replace(job, copies=False, schema=layout.schema)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
@@ -395,13 +396,14 @@ def _keeps_fields(job: Job, catalog: Catalog) -> bool:
     choice, made, label = job.source.choice, job.images.transform, schema.label_field
     changes = (
         not reader.reads_format(layout.name),
-        job.writes_tree,  # its files are laid out by the schema
+        job.writes_tree,  # the layout of a folder depends on the schema
         choice.rename or choice.cast or choice.label_type or choice.schema,
         catalog.settled.box,
-        label is not None and len((label.places or ((),))[0]) > 1,  # a part of JSON
+        # the label is a part of a JSON object
+        label is not None and len((label.places or ((),))[0]) > 1,
         job.images.moves_fields(schema),
         made is not None and made.is_raw,
-        made is not None and reader.pixels is not None,  # which are made images
+        made is not None and reader.pixels is not None,  # bare pixels are made images
         {"--features", "--metadata", "--order"}.intersection(job.given),
         catalog.overridden,
     )
@@ -420,7 +422,8 @@ def _typed(job: Job, settled: SettledSchema) -> Job:
             f"--drop {label.name}, or choose another format"
         )
     if "--features" in job.given:
-        schema = replace(schema, format="")  # its names are those of the preset, not the source's
+        # fields have the names of the preset, not those of the source
+        schema = replace(schema, format="")
     try:
         layout, notes = layout.arranged(schema)
     except DsprepError as error:

@@ -185,7 +185,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress, kept: KeptCuts | Non
     _require_objects(job, catalog)
     chosen, existing = None, Existing()
     if job.selects:
-        from dsprep.plan.select import select  # not before polars is there
+        from dsprep.plan.select import select  # imported late: loads polars
 
         catalog, chosen = select(catalog, job.filter, job.filter_table)
     if job.divide is not None:
@@ -202,7 +202,7 @@ def make_plan(job: Job, pool: Executor, progress: Progress, kept: KeptCuts | Non
         job = replace(job, base=None)
         if not len(catalog):
             return Plan(job, catalog, findings, [], [], False, [], chosen, existing)
-    from dsprep.catalog import compact  # not before polars is there
+    from dsprep.catalog import compact  # imported late: loads polars
 
     # From here on, what the plan takes for each sample is all that limits how many there may be.
     # So no second name, here or in a caller, may keep a table that the catalog gives up.
@@ -235,7 +235,8 @@ def _read(job: Job, pool: Executor) -> tuple[Catalog, list[Finding]]:
     """Index the source, and settle what labels and fields its samples have."""
     own_state = job.destination.url(job.destination.scratch.name)
     source = job.source.replace(own_state=own_state)
-    is_plain = not job.selects and job.divide is None  # which expect numbers of 64 bits
+    # selecting and splitting expect numbers of 64 bits
+    is_plain = not job.selects and job.divide is None
     catalog, findings = read_source(source, pool.map, compact=is_plain, tells_kind=True)
     if not len(catalog):
         raise SourceError(f"{job.source.root}: holds no image that could be packed")

@@ -30,7 +30,7 @@ from dsprep.rows import Input
 from dsprep.sample import original_expr
 from dsprep.storage.files import facts, is_shared
 
-VERSION = 2  # of plan files; raise it when a name or a field gets another meaning
+VERSION = 2  # version of plan files; raise it when a name or a field gets another meaning
 _MOST_PARTS = 1_000_000
 _FACTS, _PLAN = "facts.json", "plan.json"
 _FREE = "--part", "--workers", "--progress", "--dest"  # options that may differ among parts
@@ -40,11 +40,11 @@ class PlanFacts(NamedTuple):
     """Facts in a plan file that each part of a run compares with its own."""
 
     shards: Sequence[str]  # the names of all
-    parts: int  # how many parts write them
-    words: Sequence[str]  # of the command
+    parts: int  # number of parts that write the shards
+    words: Sequence[str]  # words of the command line
     asked: Mapping[str, str]  # what each part must be given
     probe: str  # what shows whether another machine makes the same images
-    versions: str  # of the libraries that make these
+    versions: str  # versions of the libraries that make the probe image
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -138,7 +138,8 @@ def _plan_in(saved: ZipFile, job: Job) -> Plan:
     own = {name: getattr(job, name) for name in OWN_FIELDS} | {"base": None}
     plan = values_for(job.source).from_json(
         json.loads(_member(saved, _PLAN)),
-        lambda number: table_from_bytes(_member(saved, tables.pop(number))),  # each of them once
+        # each table is read once
+        lambda number: table_from_bytes(_member(saved, tables.pop(number))),
         own,
     )
     if not isinstance(plan, Plan):
@@ -248,5 +249,5 @@ def _opened(data: bytes, place: str) -> Iterator[ZipFile]:
 def _asked(job: Job) -> dict[str, str]:
     """Return what all parts of a run must be given."""
     given = {name: str(value) for name, value in job.given.items() if name not in _FREE}
-    own = import_module("dsprep").__version__  # each room is below it
+    own = import_module("dsprep").__version__  # `dsprep` is the package above all modules
     return {"command": job.command, "version of dsprep": own, **given}

@@ -30,7 +30,7 @@ _TYPES: dict[str, pl.DataType] = {
 }
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _LENGTHS = "int64"  # the type of the lengths of lists
-_SIZES = struct.Struct("<QQ")  # of a block, packed and not
+_SIZES = struct.Struct("<QQ")  # compressed size and size of a block
 _LONGEST_HEADER = 1 << 16
 
 
@@ -82,7 +82,7 @@ class _Blocks:
 
     def __init__(self, data: bytes, start: int) -> None:
         self._data, self._at = data, start
-        self._left = LARGEST_TABLE  # bytes that the blocks may still take in memory
+        self._left = LARGEST_TABLE  # how many bytes of memory the remaining blocks may take
 
     def require_end(self) -> None:
         """Refuse bytes behind the last block."""

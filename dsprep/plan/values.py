@@ -258,7 +258,7 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, array) and value.typecode in codes
     if kind in (int, float):
         return isinstance(value, int | kind) and not isinstance(value, bool)
-    if kind is not str and isinstance(value, str):  # it is a sequence, too
+    if kind is not str and isinstance(value, str):  # a str is a sequence, too
         return False
     return isinstance(value, kind) and _holds(value, kind, inner)
 
@@ -267,10 +267,10 @@ def _holds(value: Any, kind: type, inner: tuple[Any, ...]) -> bool:
     """Return whether what a value consists of has the types that its hint names."""
     if kind is tuple and inner[-1] is not Ellipsis:
         return len(value) == len(inner) and all(map(fits, value, inner))
-    if all(each is Any for each in inner):  # also for a hint that names none
+    if all(each is Any for each in inner):  # true for hints without parameters, too
         return True
     if isinstance(value, Mapping):
         return all(fits(name, inner[0]) and fits(each, inner[1]) for name, each in value.items())
-    if isinstance(value, range):  # which may be longer than can be looked at
+    if isinstance(value, range):  # a range may be too long to look at each number
         return inner[0] is int
     return all(fits(each, inner[0]) for each in value)

@@ -35,7 +35,7 @@ SAMPLE = 400  # how many images are tried: the error of the total falls with the
 TOLERANCE = 0.05  # how far above its target a shard may come when sizes are estimates
 _SIGMAS = 4.0  # standard deviations of an error that is planned for: one shard in thirty thousand
 _REPORTED = 128  # how many samples a dry run tries, to tell which would be rejected
-_CHECKED = 1000  # the same, if they have annotations, which may be wrong
+_CHECKED = 1000  # number of images that are tried if they have annotations, which may be wrong
 _AT_ONCE = 1 << 17  # samples that are tried in one task: their rows take some 50 MB
 _MOST_TRIED = 1 << 30  # bytes of the samples that an estimate tries, if these are large
 _LEAST_TRIED = 16  # samples that are tried, however large they are
@@ -103,7 +103,8 @@ def weigh(
         if by_bytes:
             sizes, capacity = _estimate(job, catalog, sample, pool, progress)
         return sizes.cast(int) if whole else encoded_sizes(job, catalog, sizes), capacity, True
-    is_fixed = layout.is_fixed and catalog.schema_known  # which tables declare, and their paths
+    # tables declare their fields, and the length of their paths is known
+    is_fixed = layout.is_fixed and catalog.schema_known
     is_sparse = layout.bounds_sparse and catalog.reader.largest_key() is not None
     if (not whole or catalog.sizes is not None or is_fixed or is_sparse) and layout.weighs:
         estimated = (whole and not is_fixed) or not layout.concatenative
@@ -118,7 +119,7 @@ def some_of(catalog: Catalog, count: int = SAMPLE) -> Catalog:
     import polars as pl
 
     table = catalog.table
-    if catalog.reader.spools():  # those before would be unpacked for each that lies far behind
+    if catalog.reader.spools():  # reading a sample far behind would unpack all samples before it
         is_near = pl.col("offset").cast(int) + pl.col("size").cast(int) <= _MOST_PASSED
         near = table.lazy().select(is_near).collect(engine="streaming").to_series()
         if near.any() and not near.all():

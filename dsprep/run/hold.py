@@ -55,7 +55,7 @@ class Hold:
             self._whole.leave()
         elif not keep:
             self.remove()
-            with suppress(OSError):  # another program has put something there
+            with suppress(OSError):  # removing fails if another program has put a file there
                 for path in self._made:
                     path.rmdir()
         if self._lease is not None:

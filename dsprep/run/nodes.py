@@ -32,7 +32,7 @@ class NodeTask(NamedTuple):
 
 def require_nodes(plan: Plan, target: Target, pool: Executor) -> None:
     """Let each node of a cluster be checked, also those that come later."""
-    from dsprep.plan.saved import inputs, probe_of, require_shared  # it loads polars
+    from dsprep.plan.saved import inputs, probe_of, require_shared  # imported late: loads polars
 
     require_shared(plan)
     if plan.job.destination.remote is not None and plan.unpacked():

@@ -64,7 +64,7 @@ def _lines(plan: Plan) -> Iterator[list[Image]]:
         try:
             original = transform.decoded(data, images.max_pixels).pixels
         except (BadSample, TypeError):
-            continue  # workers report it
+            continue  # a sample that cannot be read is reported by the workers of the run
         numbers = range(1, min(counts[origin], _COPIES) + 1)
         drawn = ((augment.draw(key, number), key, number) for number in numbers)
         yield [original.copy(), *(augment.apply(original.copy(), *each) for each in drawn)]

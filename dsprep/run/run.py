@@ -57,7 +57,7 @@ class Run:
         self._max_misfits = most_misfits(sum(each.stop - each.start for each in self._shards))
         self._is_whole = part is not None  # whether shards are never written as pieces
         self._places: dict[str, range] = {}  # the bytes of pieces in the files of their shards
-        self._wholes: dict[str, str] = {}  # the shards of these pieces
+        self._wholes: dict[str, str] = {}  # shard of each piece
 
     def carry_out(self, pool: Executor, progress: Progress) -> Receipt:
         """Write everything that is not done yet; returns what all shards hold together."""
@@ -190,7 +190,8 @@ class Run:
         plan, pipeline, shards = self._plan, self._pipeline, len(self._shards)
         if workers == 1 or not self._can_be_cut():
             return False
-        needed = 2 * sum(shard.bytes for shard in self._shards)  # pieces wait on this disk
+        # pieces stay on this disk until they are joined
+        needed = 2 * sum(shard.bytes for shard in self._shards)
         is_remote = plan.job.destination.remote is not None
         if is_remote and needed > free_bytes(self._state.target.destination.scratch):
             return False

@@ -124,7 +124,7 @@ def try_shard(task: tuple[Pipeline, Rows, str], report: Report) -> None:
         stack.callback(writer.close)
         _write_samples(pipeline, rows, writer, report)
         writer.finish()
-        sync_path(Path(path))  # as a shard is before it is published
+        sync_path(Path(path))  # flushed like a shard before it is published
 
 
 def _ignore(*progress: object) -> None:
@@ -202,7 +202,8 @@ class _Facts:
         objects = pipeline.schema.objects
         own = layout.schema.objects if layout.schema else None
         self._layout, self._objects = layout if own else None, own.name if own else ""
-        if layout.schema is None and objects is not None:  # raw samples have them where they lie
+        # raw samples keep objects in their own fields
+        if layout.schema is None and objects is not None:
             self._label = self._label or objects.places[0][0]
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
@@ -270,7 +271,7 @@ class ShardWriter(OutputFile):
         # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
         self._parts: list[bytes] = [layout.head] if whole else []
-        self.content = 0  # bytes of encoded samples
+        self.content = 0  # size of the encoded samples, without trailers
         self._pending = sum(map(len, self._parts))
 
     def add(self, sample: Any) -> int:
@@ -293,7 +294,8 @@ class ShardWriter(OutputFile):
         self._pending, self._parts = 0, []
         place = None if self._whole else self._place
         if place is not None and self.bytes + size > len(place):
-            self.bytes += size  # which says that there was no room
+            # the size then exceeds the place, which shows that there was no room
+            self.bytes += size
         elif self._deflate is not None:
             self.write(self._deflate.compress(b"".join(parts)))
         elif size <= len(parts) * _LARGE_PART:

@@ -83,7 +83,8 @@ class RunState:
         self.units: Target = self.pieces  # where the listings of the units of a folder are
         try:
             self.resumed, self.other = self._compare(target)
-            if self.resumed and target.part is None:  # a part reads those of its own shards
+            # a part reads only the receipts of its own shards
+            if self.resumed and target.part is None:
                 self.done |= receipts_of(target)
                 if any(map(is_unit, self.done)):  # parts, or a cluster, began to write the folder
                     self.units = target
@@ -217,7 +218,8 @@ def is_bare(target: Target, finished: Manifest) -> bool:
     if holds_folder(finished):
         try:
             found = [size for _, _, size in sizes_in_folder(target)]
-            return found != [] and set(found) == {None}  # texts have no files
+            # samples that are texts alone have no files
+            return found != [] and set(found) == {None}
         except (OSError, ValueError):  # nothing tells which files are of the folder
             return not target.folder_files()
     return bool(finished.shards) and not target.stamps([each.name for each in finished.shards])
@@ -290,7 +292,8 @@ def begin(
     is_finished = require_vacant(state, overwrite=overwrite, adding=base is not None)
     replaced = None
     if overwrite or is_finished:
-        with suppress(DestinationError):  # a manifest that dsprep did not write names no files
+        # a manifest that dsprep did not write is not trusted to name files
+        with suppress(DestinationError):
             replaced = finished_manifest(target)
     if base is None:
         _spare_inputs(plan, replaced)
@@ -417,7 +420,8 @@ def make_way(state: RunState, names: Iterable[str], overwrite: bool, is_finished
             raise DestinationError(
                 f"{url}: is a directory; remove it, or choose another destination"
             )
-    if target.destination.remote is None:  # on S3, it stays until the new one is there
+    # on S3, the old data set stays until the new manifest is there
+    if target.destination.remote is None:
         remove_replaced(target, None)
     if overwrite and (state.other or is_finished):
         state.forget()
@@ -433,7 +437,7 @@ def _remove_bare_record(target: Target, names: Iterable[str]) -> None:
     # A file that has changed since is not dsprep's any more. The manifest goes last: a run that is
     # killed here does the same again.
     same = [name for name, (size, _) in stamps.items() if size == sizes[name]]
-    remove_folder(target, same)  # nothing is left in it but empty directories
+    remove_folder(target, same)  # only empty directories are left in the folder
     target.delete(same)
     target.delete([target.manifest])
 
@@ -505,7 +509,7 @@ def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None)
     rejects = [*plan.lost, *outcome.rejects]
     adds_none = base is not None and any(plan.existing) and not outcome.samples
     if adds_none:
-        state.take_back()  # all that is new was rejected: the data set needs no empty shard
+        state.take_back()  # all new samples were rejected: no empty shard is added
     elif not outcome.samples:
         state.forget()
         remove_replaced(target, None)
@@ -670,7 +674,7 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
     if (data := _find(target, target.notes + REPLACED)) is None:
         return
-    with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
+    with suppress(SourceError):  # dsprep did not write the manifest, so no other file is removed
         if (replaced := parse_manifest(data, target.manifest)) != finished:
             names = set(filter(target.destination.may_hold, replaced.names()))
             listing = target.destination.companion(LISTING).name
@@ -732,7 +736,7 @@ def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
     # The source is that of paths, sizes and classes: it does not tell labels in fields of samples.
     known = {name: identity[name] for name in _UNTOLD if name in identity}
     known |= {**finished.options, "name": finished.name, "source": finished.source}
-    if "manifest" in identity:  # of a join, which knows it before it begins
+    if "manifest" in identity:  # a join knows its manifest before it begins
         known["manifest"] = finished.digest
     own = {name: value for name, value in identity.items() if name != "schema"}
     if finished.schema is not None and (schema := identity.get("schema")) is not None:

@@ -232,7 +232,7 @@ class Converted(Iterator[bytes]):
 
 def _with_images(samples: Sequence[Sample], pixels: RawPixels) -> Iterator[Sample]:
     for sample in samples:
-        with suppress(BadSample):  # it is rejected when it is read
+        with suppress(BadSample):  # reading the sample later rejects it
             yield pixels(sample)
 
 

@@ -71,7 +71,7 @@ class InPlace(Target):
             return
         own = replace(self, _run=uuid4().hex)
         with destination_errors(own.temporary):
-            own.temporary.mkdir()  # not the directory above: the run may have ended
+            own.temporary.mkdir()  # do not create the directory above: the run may have ended
         try:
             yield own
         finally:
@@ -144,7 +144,7 @@ class InPlace(Target):
         delete_files(folder_of(self.destination), paths)
 
     def keep_listing(self) -> None:
-        pass  # its files are removed at once
+        pass  # nothing to keep: on a disk, files of the old folder are removed at once
 
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are on the disk."""
@@ -176,7 +176,8 @@ class InPlace(Target):
             # The notes of a part, or a try, that comes late may have been removed.
             alone = self.part is None and self.spread is None
             path.parent.mkdir(parents=alone, exist_ok=True)
-            if f"/{RECEIPTS}/" in name:  # not flushed: a shard without one is written again
+            # receipts are not flushed: a shard whose receipt is lost is written again
+            if f"/{RECEIPTS}/" in name:
                 temporary = path.with_suffix(".tmp")
                 temporary.write_bytes(data)
                 temporary.replace(path)
@@ -242,7 +243,7 @@ class Staged(Target):
 
     @property
     def work(self) -> Path:
-        return self.destination.scratch  # in a stage of its own
+        return self.destination.scratch  # a directory in the stage of this run
 
     @property
     def _lease(self) -> str:
@@ -329,7 +330,7 @@ class Staged(Target):
             there = store.stat(key) if is_own and error.kind == "exists" else None
             if there is None or (there.size, there.any_crc32c) != (file.bytes, file.crc32c):
                 raise DestinationError(str(error)) from None
-            return there.etag  # another try was first
+            return there.etag  # another try at this task has uploaded the same bytes
         return sent.stored.etag
 
     def publish_tree(
@@ -346,7 +347,7 @@ class Staged(Target):
                     f"{store.name} have at most {store.longest_key:,} bytes; rename this sample, "
                     "or give --key index to name files by number"
                 )
-        pace = Pace()  # a failure stops it
+        pace = Pace()  # a failure stops all transfers of the pace
         try:
             before = pace.each(self._etag_before, [each.name for each in receipts])
             self._require_lease()
@@ -415,7 +416,7 @@ class Staged(Target):
         return self.destination.scratch.is_dir() or any(self._store.list(self._key(self.notes)))
 
     def remove_place(self) -> None:
-        pass  # there are no directories
+        pass  # S3 has no directories
 
     def publish_manifest(self, data: bytes) -> None:
         """Store the manifest on the condition that there is none."""
@@ -447,7 +448,8 @@ class Staged(Target):
         try:
             self._store.require_rights(self._key(), deleting=True)
             lease.take(self.destination.scratch / HOLDER, tell)
-            if self.part is None and names:  # without any, what is left is removed
+            # a run that names no files only removes leftovers
+            if self.part is None and names:
                 end_parts(self._store, self._key(f"{self.notes}{LEASES}/"), place, tell)
         except BaseException:
             hold.release(keep=any(path.is_dir() for path in self.destination.scratch.iterdir()))

@@ -242,7 +242,8 @@ def _divider(
     options: WriteOptions, source: Source
 ) -> Callable[[Catalog, Executor], tuple[Catalog, Sequence[str]]]:
     """Return what gives each sample the side that ``--split`` says."""
-    from dsprep.splits.ratios import make_ratios, parse_ratios  # few runs need them
+    # slow to load, and only runs with --split need it
+    from dsprep.splits.ratios import make_ratios, parse_ratios
 
     try:
         ratios = parse_ratios(options.split or "")
@@ -286,7 +287,7 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
         kept = None if run is None else KeptCuts.of_run(run)
         plan = make_plan(replace(job, is_decided=run is not None), pool, progress, kept)
         if options.schema_out is not None:
-            from dsprep.lists.store import write_text  # few runs need it
+            from dsprep.lists.store import write_text  # slow to load, and only some runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(options.schema_out, text + "\n")
@@ -317,7 +318,7 @@ def _already(
     plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]
 ) -> WriteReport:
     """Return the report of a run whose data set is there."""
-    with suppress(*([DestinationError] if target.part else [])):  # other parts are still there
+    with suppress(*([DestinationError] if target.part else [])):  # other parts may still be writing
         remove_leftovers(plan.job.destination, finished)
     require_same(target, finished, identity)
     report = report_of(
@@ -392,7 +393,7 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
                 f"{part} was interrupted; give the same command again to continue"
             ) from None
         finally:
-            pool.close()  # before anything is removed that a worker may be writing
+            pool.close()  # stop workers before their files are removed
             if state is not None:
                 state.release()
     assert finished is not None
@@ -480,7 +481,7 @@ def carry_out(
             "give the same command again to continue"
         ) from None
     finally:
-        pool.close()  # before anything is removed that a worker may be writing
+        pool.close()  # stop workers before their files are removed
         state.release()
     name = "continued" if state.resumed else _DONE[plan.job.command]
     return _done(plan, manifest, outcome, name, base)
@@ -587,7 +588,7 @@ def _job_of_append(
 ) -> Job:
     """Return the job that makes new shards as the existing ones were made."""
     size, choice, fields = size_of(options), source.choice, made.fields
-    if size == ShardSize():  # the one that the existing shards were cut to
+    if size == ShardSize():  # without options of size, new shards get the size of the existing ones
         known = base.options.get("size") or {}
         target, samples = known.get("target"), known.get("samples")
         size = ShardSize(target=target, samples=samples)
@@ -656,7 +657,7 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
 
 
 def _there(destination: Destination, base: Manifest, layout: Format, pool: Executor) -> Catalog:
-    from dsprep.sources.shards.shards import read_shards  # few runs need it
+    from dsprep.sources.shards.shards import read_shards  # slow to load, and only some runs need it
 
     files = tuple(str(destination.directory / shard.name) for shard in base.shards)
     catalog, damaged = read_shards(ShardSet(str(destination), files, layout), run_all=pool.map)

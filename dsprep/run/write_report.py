@@ -96,7 +96,7 @@ def report_of(
     state: str = "planned",
 ) -> WriteReport:
     """Return the report of a data set that is complete or, without a manifest, planned."""
-    from dsprep.sources.infer import table_of  # not before polars is there
+    from dsprep.sources.infer import table_of  # imported late: loads polars
 
     job, catalog = plan.job, plan.catalog
     if manifest is None:
@@ -112,7 +112,8 @@ def report_of(
         destination=str(job.destination),
         format=job.layout.name,
         state=state,
-        shards=[] if job.writes_tree else shards,  # its pieces are no files to look for
+        # pieces of a folder are not files that users can find
+        shards=[] if job.writes_tree else shards,
         samples=manifest.samples if manifest else len(catalog),
         bytes=manifest.bytes if manifest else sum(shard.bytes for shard in shards),
         estimated=manifest is None and (plan.estimated or job.layout.compressed),

@@ -129,7 +129,8 @@ def _to_number(value: Value) -> int | float | None:
 
 def to_int(value: Value) -> int | None:
     """Make a whole number of a raw value."""
-    number = value if type(value) is int else _to_number(value)  # as most of many columns are
+    # fast path: most columns hold int values
+    number = value if type(value) is int else _to_number(value)
     if number is None:
         return None
     # Not "in range": that goes through all its numbers to find a float.
@@ -150,7 +151,7 @@ def _to_bool(value: Value) -> bool | None:
 
 
 def _to_float64(value: Value) -> float | None:
-    if type(value) is float:  # as nearly always: a third of the time that a row of numbers takes
+    if type(value) is float:  # fast path for float values: a third of the time of converting a row
         return value
     number = _to_number(value)
     if isinstance(number, int) and float(number) != number:
@@ -256,7 +257,8 @@ def join(one: str, other: str) -> str | None:
     if one == other:
         return one
     items = frozenset({TYPES[one].item.name, TYPES[other].item.name})
-    if items in ({"objects", "float32"}, {"objects", "class"}):  # labels that are not all boxes
+    # some labels are boxes and others are not
+    if items in ({"objects", "float32"}, {"objects", "class"}):
         return "list<float32>"
     joined = next(iter(items)) if len(items) == 1 else _WIDER.get(items)
     if joined is None or "list" not in one + other:
@@ -287,7 +289,7 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
 
 # where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it
 Place: TypeAlias = tuple[str, ...]
-IMAGE, LABEL = "image", "label"  # the roles, and what users may call the fields that have them
+IMAGE, LABEL = "image", "label"  # names of the two roles, which users may use for the fields
 # fields that follow from the image, and their types: made again after a transform, else carried
 # where they fit
 FACTS: Mapping[str, str] = dict.fromkeys(("width", "height", "channels"), "int") | dict.fromkeys(

@@ -124,7 +124,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
         found.samples += 1
         try:
             fields = table.combined(sample.fields)
-        except BadSample:  # reading it reports that
+        except BadSample:  # reading the sample reports the error
             continue
         names = Counter(map(table.place_of, fields))
         found.together.update(name for name, count in names.items() if count > 1)
@@ -167,7 +167,7 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
         seen.count += 1
         seen.kinds.setdefault(kind, (key, shown(value)))
         if kind == OBJECTS and not seen.flags:
-            with suppress(ValueError, TypeError, KeyError):  # reading it reports that
+            with suppress(ValueError, TypeError, KeyError):  # reading the sample reports the error
                 items = (TYPES[OBJECTS].convert(value) or Objects()).items
                 seen.flags = any(each.flags & APART for each in items)
         if not seen.width and kind.startswith("list<"):
@@ -183,7 +183,7 @@ def _see_boxes(seen: PlaceSummary, value: Value, sample: Sample) -> None:
 
     images = (each for each in sample.fields.values() if isinstance(each, bytes))
     width, height = next(filter(all, map(size_either_way, images)), (None, None))
-    with suppress(ValueError, TypeError, LookupError):  # reading it reports that
+    with suppress(ValueError, TypeError, LookupError):  # reading the sample reports the error
         for each in hugging_face.structs_of(value):
             a, b, c, d = numbers = tuple(map(float, each[hugging_face.BOX]))
             if all(map(isfinite, numbers)):

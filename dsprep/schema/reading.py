@@ -99,7 +99,8 @@ class Reading:
         for own, value in sample.fields.items():
             raw = together.get(own, own) if together else own
             if raw not in known:
-                if not type_of(value):  # nothing that the schema could lack
+                # a value without a type is no field that the schema could miss
+                if not type_of(value):
                     if self.raw:
                         fields[own] = value
                     continue
@@ -136,7 +137,7 @@ class Reading:
                 except (ValueError, TypeError, OverflowError, LookupError) as error:
                     raise _misfit(column, value, error) from None
         if self._objects is not None and self._objects not in fields:
-            fields[self._objects] = Objects()  # an image without a word of them has none
+            fields[self._objects] = Objects()  # an image whose source has no entry has no objects
         if not fields.keys() >= self.required:
             lacking = ", ".join(repr(each) for each in sorted(self.required - fields.keys()))
             raise Misfit(
@@ -167,14 +168,14 @@ class Reading:
         """Return the place of raw names that are one field together, by these."""
         try:
             combined = self.table.combined(fields)
-        except BadSample:  # raw samples are kept as they are
+        except BadSample:  # a raw sample that cannot be typed is copied unchanged
             return {}
         (place,) = combined.keys() - fields.keys() or ("",)
         return dict.fromkeys(fields.keys() - combined.keys(), place)
 
     @cached_property
     def _is_kept(self) -> Callable[[str], bool]:
-        """Whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
+        """Whether a raw name is kept that is no field: bookkeeping goes with its field."""
         table, kept = self.table, {self.table.place_of(each[0]) for each in self.schema.by_place}
 
         @cache

@@ -77,7 +77,8 @@ def _add(fields: dict[str, Field], field: Field, other_name: str) -> None:
     """Add a field, under its other name if another field has its name."""
     if other_name and field.name in fields:
         field = replace(field, name=other_name)
-        if field.name in fields:  # by convention; a raw name of its own goes first
+        # a field that got this name by convention makes way for the raw name
+        if field.name in fields:
             moved = fields.pop(field.name)
             moved = replace(moved, name=moved.places[0][0])
             fields[moved.name] = moved
@@ -107,7 +108,8 @@ def _unseen(fields: Mapping[str, Field], evidence: Evidence) -> Iterable[Field]:
 
 def _notes(ignored: set[str], evidence: Evidence) -> tuple[str, ...]:
     """Return what there is to say of raw names that are left out."""
-    names = sorted(raw for raw in ignored if evidence.table.meaning(raw).field)  # no bookkeeping
+    # bookkeeping such as __key__ is no field
+    names = sorted(raw for raw in ignored if evidence.table.meaning(raw).field)
     if evidence.choice.schema is None or not names:
         return ()
     return (f"left out, because --schema does not name it: {format_some(names)}",)

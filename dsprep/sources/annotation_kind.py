@@ -122,7 +122,7 @@ class AnnotatedPlace:
         found = [each for each in self.files.findings if each.kind == "not-an-image"]
         if self.files.others is None:
             return sorted({each.path for each in found})
-        named = {each.path for each in found if each.detail}  # those that cannot be read
+        named = {each.path for each in found if each.detail}  # files that cannot be read
         hidden = {found.path for found in self.files.findings if found.kind == "hidden"}
         tops = tuple(path for path in hidden if path.endswith("/"))
         own = (path for path in self.files.others["path"].to_list() if not path.startswith(tops))

@@ -38,7 +38,8 @@ _HARMLESS_NAMES = (
     r"[^/]*\.(?:md|rst|html?|css|js|py|pyc|ipynb|sh|bat|ps1|toml|cfg|ini|log|pdf|docx?|url)",
     r"[^/]*\.(?:md5|sha1|sha256|sha512|sfv|crc32?)(?:sums?)?(?:\.txt)?",
     r"(?:md5|sha\d+)sums?[^/]*",
-    r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",  # of photographs
+    # files that cameras and photo editors write beside images
+    r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",
     # what Google Takeout puts beside photographs, and Supervisely into a directory `ann`
     rf"(?<!\bann/)[^/]*\.(?:{_PHOTOGRAPHS})(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
     r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
@@ -136,7 +137,7 @@ def read_heads(
     """
     if not groups:
         return {}
-    if files.archive is not None:  # each look into a compressed one may unpack all of it
+    if files.archive is not None:  # each look into a compressed archive may unpack all of it
         only = None
     some = islice(_chosen(groups, _known(root, files)), limit)
     chosen = [path for path in some if only is None or only.search(path)]

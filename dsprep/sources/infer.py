@@ -140,7 +140,8 @@ def tells_objects(labels: pl.Series) -> bool:
     from dsprep.catalog import AT_ONCE
 
     has_objects = False
-    for start in range(0, len(labels), AT_ONCE):  # all at once would take twice their memory
+    # in blocks: all rows at once would take twice the memory
+    for start in range(0, len(labels), AT_ONCE):
         label = labels.slice(start, AT_ONCE).list
         count = label.len().cast(float)
         head, width = label.get(0), label.get(1, null_on_oob=True)

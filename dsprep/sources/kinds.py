@@ -108,7 +108,7 @@ def with_others(
         problem = ""
         try:
             kind = point.load()
-        except Exception as error:  # a package of others may raise anything
+        except Exception as error:  # importing a third-party package may raise anything
             kind, problem = None, f"it cannot be loaded ({error})"
         found, names = getattr(kind, "version", None), getattr(kind, "names", ())
         if kind is not None and found != version:
@@ -148,6 +148,7 @@ def ranked(
 def equally_sure(root: str, equal: Sequence[tuple[SourceKind, Claim]]) -> SourceError:
     """Return the error about kinds of sources that claim one place."""
     whys = (claim.why for _, claim in equal)
-    seen = " and ".join(sorted(whys, key=lambda why: ("." in why, why)))  # names of files last
+    # reasons that name files come last
+    seen = " and ".join(sorted(whys, key=lambda why: ("." in why, why)))
     names = " or ".join(sorted(kind.named for kind, _ in equal))
     return SourceError(f"{root}: holds {seen}: say which are the samples, {names}")

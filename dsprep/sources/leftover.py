@@ -154,7 +154,7 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     if not paths:
         return catalog, findings
     if catalog.annotated is None and not source.chooses:
-        from dsprep.sources.pictures.captions import with_texts  # not before polars is there
+        from dsprep.sources.pictures.captions import with_texts  # imported late: loads polars
 
         catalog, findings = with_texts(source, files, (catalog, findings), heads, run_all)
         paths = _left_over(findings)
@@ -256,7 +256,7 @@ def names_of(path: str, head: bytes, images: pl.Series) -> str:
         cells = (_CELLS.split(line.strip()) for line in lines if line.strip())
         rows = [[cell.strip("\"'") for cell in row[:8]] for row in islice(cells, SOME + 1)]
     if is_table and all(len(row) == 1 for row in rows):
-        return ""  # names alone tell nothing that samples lack
+        return ""  # file names alone hold nothing that samples would miss
     wanted = {text: _stem_of(text) for row in rows for text in row}
     wanted = dict(list(wanted.items())[:STEMS])
     known = _stems_among(images, {stem for stem in wanted.values() if stem})
@@ -320,13 +320,13 @@ def _texts_of_mat(head: bytes) -> list[str]:
     blocks = [head]
     while at + 8 <= len(head):
         kind, size = (int.from_bytes(head[n : n + 4], "little") for n in (at, at + 4))
-        if kind == 15:  # miCOMPRESSED
+        if kind == 15:  # data type miCOMPRESSED of MATLAB's format
             try:
                 blocks.append(zlib.decompressobj().decompress(head[at + 8 :], HEAD))
             except zlib.error:
                 break
         at += 8 + size
     for block in blocks:
-        plain = block.replace(b"\0", b"")  # of UTF-16
+        plain = block.replace(b"\0", b"")  # UTF-16 has a zero byte in each ASCII character
         texts += [each.decode("ascii", "replace") for each in _NAME_IN_MAT.findall(plain)]
     return list(dict.fromkeys(texts))[:STEMS]

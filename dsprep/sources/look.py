@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 FIRST = 64  # samples of the set that are looked at
 _OF_SHARD = 2  # samples of each shard
-_MOST_BYTES = 64_000_000  # bytes of all of these
+_MOST_BYTES = 64_000_000  # bytes of all samples that are looked at
 _TASKS = 16  # that look, if samples are many
-_LEAST = 32  # samples that one of them looks at: each opens a file, which takes requests on S3
+# samples that a worker looks at, at least: each worker opens files, which takes requests on S3
+_LEAST = 32
 
 
 def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:

@@ -69,7 +69,7 @@ def raw_pixels(
     looked_at = list(samples)
     found = {_pixels_of(sample.fields, table, choice, known) for sample in looked_at}
     if known is not None or choice.raw_image:
-        found -= {None}  # samples without an image
+        found -= {None}  # None stands for samples without an image
     if choice.raw_image and not found:
         raise _no_such_shape(looked_at, choice)
     return found.pop() if len(found) == 1 else None

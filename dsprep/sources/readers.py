@@ -104,7 +104,8 @@ class PartReader(SampleReader):
 
     table: ClassVar = _PARTS
     in_class_directories: ClassVar[bool] = True
-    parts: tuple[PartFiles, ...]  # of several for one field, the first that exists is taken
+    # files of a sample; of several for one field, the first that exists is read
+    parts: tuple[PartFiles, ...]
     # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
     # None if they have some, and stems end at the first dot of the names
     extension: str | None = None
@@ -141,7 +142,7 @@ class ArchivedParts(Wrapper):
     inner: ArchiveReader
     names: tuple[str, ...]  # what members are called
     starts: array[int]  # the number of the first member of each sample, and the number of members
-    kinds: array[int]  # which of the names each member has
+    kinds: array[int]  # number of the name that each member has
     offsets: array[int]  # where each lies, as the archive's reader wants it
     sizes: array[int]  # the bytes of each
     stored: array[int]  # how many bytes each takes in the archive

@@ -49,7 +49,7 @@ def read_source(
     except UnknownClass as unknown:
         own = source.classes_file or "--classes"
         raise SourceError(f"{unknown} in {own}: {_class_advice(source)}") from None
-    if source.sides_from is not None:  # whatever sides its kind has
+    if source.sides_from is not None:  # --sides-from overrides the sides that the kind finds
         from dsprep.places.files import sides_of
 
         paths = catalog.table["path"]
@@ -78,7 +78,7 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
         is_parts = source.parts or source.kind == "parts"
         named = catalog.classes and (not found or (is_parts and not source.chooses))
         require_effect("", {"--class-order": source.class_order}, named=bool(named))
-    from dsprep.catalog import UNSETTLED  # not before polars is there
+    from dsprep.catalog import UNSETTLED  # imported late: loads polars
     from dsprep.sources.infer import with_schema
 
     if catalog.settled is UNSETTLED:
@@ -103,7 +103,7 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
 
 def _inferred_kind(source: Source, chosen: ChosenKind, catalog: Catalog) -> Iterator[Inferred]:
     """Yield what the source was taken for, for a layout."""
-    from dsprep.catalog import Inferred  # not before polars is there
+    from dsprep.catalog import Inferred  # imported late: loads polars
 
     if source.kind is not None or chosen.kind.adds:
         return
@@ -251,7 +251,7 @@ def _detected(source: Source, run_all: RunAll) -> tuple[ChosenKind, SourceScan |
     from dsprep.sources.pictures.tree import read_tree
 
     catalog, notes = with_schema(_widened(found[0]), source.choice_of_samples, True, run_all)
-    if catalog.annotated is None:  # a list makes one set of what it names
+    if catalog.annotated is None:  # a list makes one data set of the images that it names
         catalog = replace(catalog, table=catalog.table.drop("side", strict=False), sides=())
     files = Files.of(catalog, [*found[1], *notes])
     return chosen, read_tree(source, files)

@@ -33,7 +33,7 @@ class Source(SourceOptions, ClassOptions):
     """What samples are read from, and what gives them labels."""
 
     root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
-    others: Sequence[str] = ()  # more of them
+    others: Sequence[str] = ()  # further sources
     # whether class names and labels that only samples have are read
     needs_names: bool = False
     choice: Choice = Choice()  # the choice of fields

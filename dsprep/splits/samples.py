@@ -90,13 +90,13 @@ class Samples:
     annotated: bool = False  # whether images have annotations beside them
     in_files: bool = False  # whether each is a file of its own below the root
     classes: tuple[str, ...] | None = None  # the names of the classes, if there are any
-    labeled: bool = True  # whether they have labels; else those of the rows are all 0
+    labeled: bool = True  # whether samples have labels; without labels, all rows have 0
     in_folders: bool = False  # whether the directories of the paths are the classes
-    table: str | None = None  # the table that they come from, if they do
+    table: str | None = None  # the table that the samples come from, if any
     columns: tuple[str, ...] = ()  # the names of its columns, if it has no header line
     tags: pl.Series | None = None  # the classes of the objects of each, if they have objects
     official: pl.Series | None = None  # the side of each in its source, if that has sides
-    noticed: ReadingNotes = field(default_factory=ReadingNotes)  # when they were read
+    noticed: ReadingNotes = field(default_factory=ReadingNotes)  # what reading the samples reported
 
     def gather(self, rows: pl.Series) -> Samples:
         """Return some of the samples, with what dividing them needs."""
@@ -115,7 +115,7 @@ def source_of_split(options: SplitOptions) -> Source:
     if not listed:
         values = options.values_of(SourceOptions, ClassOptions)
         if not options.labels:
-            values["path_column"] = None  # it is that of --assign
+            values["path_column"] = None  # with --assign, the option names the column of that file
         return Source(first, others=others, needs_names=True, choice=choice_of(options), **values)
     if root is not None and first == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
@@ -132,7 +132,8 @@ def read_samples(
         return _read(source, options, pool), None
     text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
     gives, given = parse_assignment(text, options.assign, column, options.path_column, shared)
-    names_own = gives != "side" and not source.chooses  # then --classes names those of the file
+    # --classes then names the classes of the file of --assign
+    names_own = gives != "side" and not source.chooses
     if names_own and source.keep_classes is not None:
         raise OptionError(
             f"--keep-classes {source.keep_classes}: {options.assign} gives the classes: leave it "

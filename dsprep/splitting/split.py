@@ -62,7 +62,7 @@ from dsprep.workers.executor import Executor
 class ListFacts(NamedTuple):
     """A list of a split."""
 
-    name: str  # of the side, or of the fold and its part
+    name: str  # name of the side, or of the fold and its part
     path: str  # where the list is
     samples: int  # how many it has
     wanted: float | None  # how many its share is exactly; None where no shares were asked for
@@ -90,13 +90,14 @@ class ClassFacts(NamedTuple):
 class SplitReport(ReadingNotes):
     """What splitting did or, for a dry run, would do."""
 
-    destination: str  # as it was given
+    destination: str  # the destination that the user gave
     state: str  # ``split``, ``already split`` (the lists were there) or ``planned``
     method: str  # how sides were chosen, in words
     samples: int  # number of samples on all sides
     lists: Sequence[ListFacts]
     parts: Sequence[str]  # names of the sides; for folds, their numbers
-    classes: Sequence[ClassFacts]  # the samples of each on these; empty if labels are none
+    # number of samples of each class on the sides; empty without classes
+    classes: Sequence[ClassFacts]
     off: float  # by how many samples the side that is farthest from its exact share is off
     groups: int | None  # number of groups; None if none were asked for
     seed: int  # the random seed

@@ -87,13 +87,15 @@ class Channel:
     """A channel: what it sends, in its order."""
 
     name: str
-    format: str  # of what it sends; `files`, `augmented-manifest`, or an extension of `TEXTS`
+    # format of what the channel sends; `files`, `augmented-manifest`, or an extension of `TEXTS`
+    format: str
     units: Sequence[Unit] = field(repr=False)
-    sizes: Mapping[str, int] = field(default_factory=dict, repr=False)  # of files, where known
+    # sizes of files, where known
+    sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
     part: Part = Part(0, 1)
-    seed: int | None = None  # of the order in each epoch; None to keep the order of names
+    seed: int | None = None  # seed of the order in each epoch; None to keep the order of names
     source: str = ""  # the format that is converted; empty to send what is there
-    schema: Schema | None = None  # of the samples that are converted; None to look at some
+    schema: Schema | None = None  # schema of the samples that are converted; None to look at some
 
     @property
     def is_wrapped(self) -> bool:

@@ -63,7 +63,7 @@ class Comparison:
     catalog: Catalog  # the source
     pipeline: Pipeline  # how samples of the shards were made of it
     fields: tuple[Field, ...]  # the fields of the shards that are compared
-    names: Mapping[str, str]  # the names in the source of those that have another name there
+    names: Mapping[str, str]  # names in the source, for fields that have another name there
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
     extra: tuple[str, ...]  # fields that only the shards have; they are not compared
     every_copy: bool = False  # whether all augmented copies are made again
@@ -117,7 +117,7 @@ def prepare(
     catalog = _numbered_as(base, catalog, against)
     if filter_table is not None:
         catalog, _ = select(catalog, None, filter_table)
-    if made.copies is not None:  # which are made again
+    if made.copies is not None:  # the copies are made again
         kept = Images(keep_fields=made.keep_fields).kept(settled.schema)
         catalog, _ = with_copies(catalog, made.copies, kept)
     pipeline = _pipeline_of(shards, base, catalog, settled.schema)
@@ -267,7 +267,7 @@ def _match_fields(
         if name is not None and name != field.name:
             names[field.name] = name
     matched = {names.get(field.name, field.name) for field in base.fields} | {*FACTS}
-    matched.add(IMAGE_ID)  # which few formats have a place for
+    matched.add(IMAGE_ID)  # few formats have a place for image ids
     matched |= {own[role] or "" for name, role in roles.items() if name}
     lacking = [
         field.name
@@ -312,7 +312,7 @@ def compare(
     found, source, notes = _of_source(found, source, comparison)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
     if comparison.by_number and found["part"].n_unique() > 1:
-        named = False  # each part was numbered as its own source was, not as one of all
+        named = False  # each part of a joined data set has its own numbers
     on = ["name" if named else "content", "number"]
     found, source = (
         # Samples of one name, or of one content, are numbered: a join pairs them one by one.
@@ -403,7 +403,8 @@ def _digest_source(
     reports = shards.manifest.names() if shards.manifest else ()
     paths: list[str] = []
     if (file := shards.destination.companion("rejects.jsonl")).name in reports:
-        with suppress(SourceError, OSError):  # it is missing or changed, which is reported already
+        # a source that is missing or changed is already reported
+        with suppress(SourceError, OSError):
             paths = [reject.path for reject in parse_rejects(read_bytes(str(file)), "")]
     samples = _table(digested, comparison).select("name", "digests", "content", "reason")
     rows = pl.concat([made.arg_true(), (~made).arg_true()])

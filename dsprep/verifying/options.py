@@ -13,7 +13,7 @@ from dsprep.plan.options import EngineOptions, workers_field
 if TYPE_CHECKING:
     from dsprep.progress import Progress
     from dsprep.schema import Choice
-    from dsprep.sources.source import Source  # as the module of the public function has it
+    from dsprep.sources.source import Source
 
 _check, _index = partial(option, "Check"), partial(option, "Index")
 
@@ -53,7 +53,7 @@ class VerifyOptions(EngineOptions, _Checked):
 class IndexOptions(_Checked):
     """The options of ``shard index``."""
 
-    kinds: Sequence[str] = ()  # of index; the command line has --kind
+    kinds: Sequence[str] = ()  # kinds of indexes to write; --kind on the command line
     check: bool = _index(
         "Write nothing; report missing and wrong indexes as problems.", default=False
     )

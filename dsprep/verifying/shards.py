@@ -35,10 +35,11 @@ _TOTALS = ("samples", "bytes")
 class Shards:
     """The shards of one data set."""
 
-    made: Recorded  # how they were made; without a manifest, what their names tell
-    names: Sequence[str]  # their file names, whether they are there or not
-    manifest: Manifest | None  # what they should be; None if nothing tells
-    destination: Destination  # where they are, and the names of their companions
+    # options that the shards were made with; without a manifest, those that the names show
+    made: Recorded
+    names: Sequence[str]  # file names of the shards, whether they exist or not
+    manifest: Manifest | None  # the manifest that describes the shards; None without one
+    destination: Destination  # where the shards are, and the names of their companions
     notes: tuple[str, ...] = ()  # remarks on the manifest, a line each
     is_part: bool = False  # whether these are only some of the shards there
 
@@ -86,7 +87,7 @@ def find_sources(name: str) -> list[Shards]:
     except SourceError:
         is_pattern = any(mark in name for mark in "*?[{")
         if format_of_source(name) is not None and not is_pattern:
-            raise  # a shard that is damaged or missing
+            raise  # the error is about a damaged or missing shard
         place = located(name)
         if place != name and os.path.isdir(place):
             return find_shards(place)
@@ -114,7 +115,7 @@ def _some_of(files: Sequence[str]) -> Shards:
 
 def _part_of_data_set(files: Sequence[str]) -> Shards | None:
     """Return some of the shards of the data set of a directory; None if it does not name them."""
-    with suppress(SourceError):  # another program may have written a file of that name
+    with suppress(SourceError):  # a file of the same name may be that of another program
         if found := data_set_of(files, single=False):
             whole, manifest = of_data_set(found), found.manifest
             names = [whole.destination.shard(os.path.basename(path)) for path in files]
@@ -169,7 +170,8 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         what = f"finished shard; {UNFINISHED}" if is_begun else ""
         raise SourceError(f"{where.place}: holds no {what or f'shards ({suffixes()})'}")
     tables = {name for name in by_format if not FORMATS[name].concatenative}
-    if tables and not names and len(by_format) == len(tables) + 1:  # as img2dataset writes them
+    # img2dataset writes a Parquet file beside each shard
+    if tables and not names and len(by_format) == len(tables) + 1:
         for name in tables:
             del by_format[name]
     if len(by_format) > 1:
@@ -190,7 +192,8 @@ def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
             continue
         is_whole = os.path.isdir(path) and os.path.samefile(path, where.place)
         if is_whole or where.single is None:
-            names = [*map(where.shard, os.listdir(where.place))]  # else the others were not named
+            # single shards that the user names leave nothing over
+            names = [*map(where.shard, os.listdir(where.place))]
             yield from left_over(names, names if is_whole else (), found, where.apart)
 
 

@@ -318,7 +318,7 @@ def _taken(
     source: Source, scan: Scan, paths: Sequence[str], numbers: Sequence[int]
 ) -> tuple[list[int], tuple[str, ...]]:
     """Return the number of the side of each image, -1 for one to leave out, and the sides."""
-    from dsprep.places.match import find_elsewhere  # not in workers
+    from dsprep.places.match import find_elsewhere  # imported late: workers do not need it
     from dsprep.places.names import in_order
 
     if not any(number != _NONE for number in numbers):

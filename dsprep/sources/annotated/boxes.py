@@ -63,7 +63,7 @@ _BACKGROUND = "background"
 _SHOWN = 3
 _LONGEST = 60  # characters of a cell in a message
 
-_IMAGE, _CLASS = NUMBER, "number of the class"  # columns that are added
+_IMAGE, _CLASS = NUMBER, "number of the class"  # names of columns that reading adds
 _WRONG = "what is wrong with the class"  # column that is added, too
 _NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
 
@@ -246,7 +246,7 @@ class _Classes(NamedTuple):
 
         empty = pl.Series([False] * cells.height, dtype=pl.Boolean)
         target = next((name for name in cells.columns if name.lower() == "target"), None)
-        if target is not None:  # as RSNA has it: 0 for an image without objects
+        if target is not None:  # RSNA's tables have a Target of 0 for an image without objects
             empty = cells[target].is_in(["0", ""])
         if label is None:
             for option in ("--no-object", "--class-names", "--classes"):

@@ -113,7 +113,7 @@ class CocoAnnotations(Annotations):
             for number in range(len(self.files)):
                 files.same(number)
             ahead: dict[int, Objects] = {}
-            stop = 0  # the position up to which they were read ahead
+            stop = 0  # position up to which annotations were read ahead
 
             def objects(at: int) -> Objects:
                 nonlocal ahead, stop
@@ -148,7 +148,7 @@ class CocoAnnotations(Annotations):
         texts = [""] * len(sizes)
         table = pl.DataFrame({"file": of_file, "offset": offsets, "size": sizes})
         file, start, data = -1, 0, ""
-        with suppress(OSError):  # the images that it concerns are told so one by one
+        with suppress(OSError):  # an error is reported for each image that the file concerns
             for number, own, offset, size in table.with_row_index().sort("file", "offset").rows():
                 if own != file or offset + size > start + len(data):
                     file, start = own, offset
@@ -212,7 +212,7 @@ class _Read:
         self.places = array("q")
         self.categories: dict[Any, str] = {}
         self.spans = {name: array("q") for name in _SPANS}
-        self._codes: dict[object, int] = {}  # numbers instead of ids that are none
+        self._codes: dict[object, int] = {}  # numbers that stand for ids that are no numbers
         self.left_out = {of: set[str]() for of in ("", "images", "categories")}
         self.odd_ids = 0  # annotations whose id no object can have
 
@@ -485,7 +485,7 @@ def _items(
             *_, name = held.value()
             held.take(":")
             if (follows := held.following()) != "[":
-                if name in _LISTS and follows != "n":  # null
+                if name in _LISTS and follows != "n":  # the list is null
                     raise SourceError(f"{of.path}: {name} is no list: correct it")
                 if held.value()[-1] and name not in _LISTS:
                     yield name, 0, 0, None

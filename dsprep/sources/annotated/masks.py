@@ -27,7 +27,7 @@ _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others cha
 _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
 _LARGEST = 1 << 28  # maximum size of a mask, in pixels
-WRONG = -1  # instead of the number of a class
+WRONG = -1  # stands for the class of a row that is wrong
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def find_masks(
 
     Returns also the files there that are the mask of no image.
     """
-    from dsprep.places.match import match, texts  # not in workers
+    from dsprep.places.match import match, texts  # imported late: workers do not need it
 
     root = str(source.masks)
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
@@ -226,7 +226,7 @@ def parse_color(text: str) -> Color:
 
 def read_colors(path: str) -> dict[Color, int]:
     """Read the colors of classes in their order: a line each, in which the name may follow."""
-    from dsprep.text import read_text  # not in workers
+    from dsprep.text import read_text  # imported late: workers do not need it
 
     colors: dict[Color, int] = {}
     for number, line in enumerate(filter(str.strip, read_text(path).split("\n"))):
@@ -244,6 +244,6 @@ def read_colors(path: str) -> dict[Color, int]:
 
 def mask_names(source: Source) -> tuple[str, ...]:
     """Return the names of the classes of masks; none if nobody gave them."""
-    from dsprep.lists.store import read_classes  # not in workers
+    from dsprep.lists.store import read_classes  # imported late: workers do not need it
 
     return () if source.mask_classes is None else read_classes(source.mask_classes)

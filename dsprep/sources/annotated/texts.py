@@ -61,7 +61,7 @@ class TextsSummary:
     # the bytes that these take as JSON, at most, besides the boxes
     texts: list[int] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
-    classes: set[Any] = field(default_factory=set)  # those that objects have
+    classes: set[Any] = field(default_factory=set)  # classes that objects have
     facts: Counter[str] = field(default_factory=Counter)  # what else is there, and how often
     problems: list[str] = field(default_factory=list)  # what is wrong with some files
 

@@ -98,7 +98,8 @@ class VocKind(AnnotationKind):
     def unclear(self, place: AnnotatedPlace) -> str:
         # Masks that no XML goes with are images among the images.
         paths = place.files.table["path"]
-        masks = paths.filter(paths.str.contains("Segmentation", literal=True))  # fast: few have it
+        # a fast test first: few paths contain the word
+        masks = paths.filter(paths.str.contains("Segmentation", literal=True))
         masks = masks.filter(masks.str.contains(r"(?:^|/)Segmentation(?:Class|Object)/"))
         if masks.is_empty():
             return ""

@@ -148,7 +148,8 @@ def _known_names(
         return names, ""
     names, names_file = _listed_names(found.below, found.texts, files)
     if names is None and told.nc:
-        names = tuple(f"class_{at}" for at in range(told.nc))  # as ultralytics calls them
+        # names that ultralytics gives to classes without names
+        names = tuple(f"class_{at}" for at in range(told.nc))
         said = f"{found.config} tells nc and no names, so classes are called {names[0]} and so on"
         notes.append(Finding("note", "", f"{said}: give --classes FILE"))
     return names, names_file
@@ -409,7 +410,7 @@ def _synonyms(path: str) -> Iterator[str]:
 
 def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:
     """Return the images that a list names, a path a line."""
-    from dsprep.places.match import find_elsewhere  # not in workers
+    from dsprep.places.match import find_elsewhere  # imported late: workers do not need it
 
     known = frozenset(images)
     lines = list(filter(None, map(str.strip, text.splitlines())))

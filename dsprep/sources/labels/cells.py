@@ -21,7 +21,7 @@ _PARQUET = b"PAR1"
 _WINDOWS = "Windows-1252"  # a superset of the printable characters of Latin-1
 _SHOWN = 3  # lines that show a guess of the encoding
 _QUOTED = re.compile(r'"[^"]*"')
-MOST_COLUMNS = 100_000  # of a table
+MOST_COLUMNS = 100_000  # maximum number of columns of a table
 # A table that most cells are missing from takes far more memory than its file says. What is written
 # takes a byte a cell, or more; Parquet writes a cell that is repeated once.
 _MOST_CELLS = 10_000_000

@@ -79,12 +79,13 @@ def choose(
     listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
     unlisted = files.table.filter(~listed)["path"].sort()
     # Findings reach the reports beside the shards, which name no path of this machine.
-    on_disk = files.samples is None and files.others is None  # not in shards or an archive
+    # files on a disk, not members of shards or archives
+    on_disk = files.samples is None and files.others is None
     kind = "missing" if on_disk else "unknown"
     names = list(map(os.path.basename, lists or (source,)))
     detail = "not looked into, as nothing in it is listed"
     others = [finding for finding in files.findings if finding.path not in named]
-    for at, other in enumerate(others):  # a file that no row names is not lost
+    for at, other in enumerate(others):  # a file that no row names counts as unlisted, not as lost
         if other.kind in REJECT_KINDS and other.kind != "damaged":
             others[at] = other._replace(kind="unlisted")
     rows = found.with_columns(pl.col("index").cast(pl.Int64), path=paths)
@@ -130,7 +131,7 @@ def _catalog_of(
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
     if own.annotated is not None:
-        labels = []  # the boxes in a list are those of the annotations, which say more of them
+        labels = []  # annotations have the same boxes as the list, with more details
     table = own.table[rows["place"]]
     changed = {"id": has_ids and not (table["index"] == rows["index"]).all(), "label": False}
     if labels and (classes != own.classes or _differ(own, table, labels[0], has_ids)):

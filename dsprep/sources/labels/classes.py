@@ -34,7 +34,7 @@ from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some
 
 _SHOWN = 5  # names that show what an order is
-LARGEST_EXACT = 2**53  # as a float
+LARGEST_EXACT = 2**53  # largest whole number that a float holds exactly
 
 
 def label_lists(labels: Iterable[Any]) -> pl.Series | None:
@@ -53,7 +53,8 @@ def class_numbers(lists: pl.Series) -> pl.Series | None:
     If each has one, these may be numbers instead of lists.
     """
     found = pl.Series("cls", dtype=pl.Int64)
-    for start in range(0, len(lists), AT_ONCE):  # all at once would take six times the memory
+    # in blocks: all rows at once would take six times the memory
+    for start in range(0, len(lists), AT_ONCE):
         first = part = lists.slice(start, AT_ONCE)
         if isinstance(part.dtype, pl.List):
             first = part.list.first()
@@ -156,7 +157,7 @@ def named_by_directories(
         count = len([*takewhile(is_word_for_files, leading)])
         short |= {path: "/".join(below[path].split("/")[count:]) for path in own}
     if any(is_word_for_files(name.split("/")[0]) for name in short.values() if "/" in name):
-        short = below  # some lie beside others
+        short = below  # some directories of files lie beside others: keep the whole paths
     common = common_parent(short.values())
     short = {path: name.removeprefix(f"{common}/") for path, name in short.items()}
     path, name = next(iter(short.items()))

@@ -37,7 +37,7 @@ def kind_of(cells: Sequence[str]) -> str:
         pass
     else:
         if list(map(str, numbers)) != list(cells):
-            return "text"  # as 007, +1 and 1_000 would not be the same as numbers
+            return "text"  # 007, +1 and 1_000 would change if they were read as numbers
         most = max(max(numbers), -min(numbers))
         return "int" if most <= _EXACT else "wide" if most < 1 << 63 else "text"
     try:

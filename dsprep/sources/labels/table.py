@@ -63,7 +63,7 @@ _SEPARATORS = ("|", ";", ",", " ")
 _LOOKED_AT = 10_000  # different cells of a column that show whether they hold tags
 _WHOLE_PER_FRACTION = 10  # if fewer than one label in this many is a fraction, it is an error
 _FIRST_COLUMNS = 100  # that may name the images, though not by their own names
-_MOST_VALUES = 3 * 10**7  # of labels with a 0 or 1 for each class: they take about 1 GB
+_MOST_VALUES = 3 * 10**7  # most values in labels with a 0 or 1 for each class: about 1 GB of memory
 _NOT_GIVEN = ("", "nan")
 _SHOWN = 3  # examples in a message
 
@@ -232,7 +232,7 @@ def _with_fields(
     values = list(zip(*columns, strict=True))
     kinds = [(each.name, each.type) for each in fields]
     digest = hashlib.sha256(json.dumps([kinds, values], default=str).encode()).hexdigest()
-    label = Field(LABEL, "class", told="the table")  # which rows tell
+    label = Field(LABEL, "class", told="the table")  # rows have the classes
     table, column = catalog.table, catalog.label_column
     labels = [table[column]] if column else []
     table = table.drop(column or (), strict=False).with_columns(annotation="index")
@@ -251,7 +251,7 @@ def _typed(cells: Cells, name: str) -> tuple[str, list[Any], str]:
     """Return the type of a column, its values, None for what is missing, and why it is text."""
     texts = cells.texts[name]
     is_absent = texts.str.to_lowercase().is_in(_NOT_GIVEN)
-    if name in cells.values:  # NaN is no value
+    if name in cells.values:  # NaN counts as missing
         values = [None if value != value else value for value in cells.values[name]]  # noqa: PLR0124
         kinds = dict.fromkeys(filter(None, map(type_of, values)))
         joined = next(iter(kinds), "text")

@@ -44,7 +44,8 @@ _SHOWN = 5  # parts that a message suggests to name
 _SUFFIX = r"[^./][.]([^/]+)$"
 _NAME = "/?[^/]*$"
 _COLUMNS = (*COLUMNS, *PLACE_COLUMNS, *LABEL_COLUMNS)
-_KINDS = {"not-an-image": "no-part"}  # of findings in archives
+# kinds of findings in archives, and the kinds that they become
+_KINDS = {"not-an-image": "no-part"}
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
 _IS_IMAGE = pl.col("field").is_in(list(_IMAGE_RANKS))
 
@@ -140,7 +141,7 @@ def _read_stems(
         parts = parts.join(samples, on="sample", how="semi", maintain_order="left")
     findings += [Finding("no-part", path, why) for path, why in unused.items()]
     others = files.findings
-    if files.archive is not None:  # in a folder, this kind is that of no regular file
+    if files.archive is not None:  # in a folder, such a finding is not a regular file
         others = [it._replace(kind=_KINDS.get(it.kind, it.kind)) for it in others]
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
@@ -177,7 +178,7 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
     totals = files.group_by("kinds").agg(images=_IS_IMAGE.sum(), files=pl.len())
     commonest, images, _ = totals.sort(
         "images", "files", "kinds", descending=[False, False, True]
-    ).row(-1)  # of equally many, jpg rather than png: masks are PNG
+    ).row(-1)  # if several are equally frequent, prefer jpg to png: masks are PNG
     own = set(commonest.split(" "))
     others = [text for text in totals["kinds"] if own.isdisjoint(text.split(" "))]
     if not others:

@@ -42,7 +42,7 @@ class BatchFile(NamedTuple):
     directory: str  # the directory in the archive; empty for a file of its own
     path: str  # the file, or the archive
     size: int
-    mtime: int  # of the file or the archive, in nanoseconds since 1970
+    mtime: int  # when the file or the archive was last changed, in nanoseconds since 1970
     archive: ArchiveReader | None = None
     place: Place = (0, 0, 0)  # in the archive
 
@@ -229,8 +229,8 @@ class LabeledPixelReader(Wrapper):
     reads_samples: ClassVar[bool] = True
     table: ClassVar = Folder()
     inner: PixelReader
-    name: str  # of the field that the label is
-    labels: tuple[array[int], ...]  # those of the images of each batch
+    name: str  # name of the field of the label
+    labels: tuple[array[int], ...]  # labels of the images of each batch
 
     def sources(self) -> Sequence[str]:
         return self.inner.sources()
@@ -269,7 +269,7 @@ _ON_TOP = frozenset({"APPEND", "SETITEM", "BUILD", "MEMOIZE", "STOP"})
 
 def read_pickle(data: bytes, source: str) -> dict[str, Any]:
     """Read a pickled dictionary without unpickling it."""
-    import pickletools  # not in each worker's start
+    import pickletools  # imported late: most workers do not need pickletools
 
     # What it loads by a name, or what a call of that would return, is a namespace here: of a
     # `function`, of its `arguments` if it is called, and of a `state` that is set.
@@ -307,7 +307,7 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
                 stack[-1].extend(taken)
             elif "SETITEM" in name:
                 if not all(isinstance(key, str | bytes) for key in taken[::2]):
-                    raise TypeError  # hashing other keys may never end
+                    raise TypeError  # only text keys: hashing a nested key may never end
                 stack[-1].update(zip(taken[::2], taken[1::2], strict=True))
             elif "GLOBAL" in name:
                 loaded = str(value) if value is not None else " ".join(taken)

@@ -245,7 +245,7 @@ def _files_in(directory: str) -> list[BatchFile]:
                 path = os.path.join(directory, entry.name)
                 found.append(BatchFile(entry.name, "", path, *facts(path)))
     except OSError:
-        return []  # the error comes again when it is read as something else
+        return []  # another kind of source reads the file next, and raises the error again
     return sorted(found)
 
 
@@ -412,7 +412,8 @@ def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
                 raise SourceError(f"{beside}: has {listed} labels, but there are {count} images")
             labels["cls"] = list(b"".join(beside.blocks())[8:])
         in_place = not (compressed or file.archive or takes_requests(file.path))
-        batch = Batch(file, count, width, height, start=16, in_place=in_place)  # after the head
+        # pixels begin after a header of 16 bytes
+        batch = Batch(file, count, width, height, start=16, in_place=in_place)
         found.append((batch, _table(batch, each.part, labels)))
     return found
 

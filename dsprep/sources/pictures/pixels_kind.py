@@ -24,7 +24,8 @@ _FILES = re.compile(
     r"|(fine|coarse)_label_names\.txt|(.*-)?(images|labels)[-.]idx[13]-ubyte(\.gz)?"
 )
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
-_CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})  # its batches are called train and test
+# files of CIFAR-100, whose batches are called `train` and `test`
+_CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
 _MARK = re.compile(r"[*?[{]")
 _OTHERS = (".csv", ".tsv", ".parquet", *ARRAYS)  # tables of pixels: their extension says more
 
@@ -72,7 +73,7 @@ def may_be_pixels(path: str, place: SourcePlace) -> bool:
     if path.lower().endswith(_OTHERS):
         return False
     names = path.rstrip("/").split("/")[-3:]
-    if (start := _MARK.split(path)[0]) != path:  # a pattern
+    if (start := _MARK.split(path)[0]) != path:  # the path is a pattern
         path = os.path.dirname(start)
     for _ in range(2):  # PATH/train is a part of what lies in PATH
         path = path if exists(path) else os.path.dirname(path) or "."
@@ -81,7 +82,7 @@ def may_be_pixels(path: str, place: SourcePlace) -> bool:
     else:
         inside = first_names(path, PEEKED)
         if any(map(image_kind_of, inside)):
-            return False  # known without listing all of it
+            return False  # the first entries are enough to say no
         names += [part for name in inside for part in name.split("/")]
     return any(_PIXELS.search(name) or name in _CIFAR_100 for name in names)
 

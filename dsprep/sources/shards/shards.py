@@ -59,7 +59,8 @@ class ShardReader(Reader):
 
     @property
     def keys_are_ids(self) -> bool:
-        return self.layout.known_by == "id" and not self.named  # by a list beside the shards
+        # true if a list beside the shards does not give the names
+        return self.layout.known_by == "id" and not self.named
 
     def sources(self) -> Sequence[str]:
         return self.files
@@ -120,7 +121,7 @@ class ShardReader(Reader):
             for number in numbers:
                 offset, size = rows.offsets[number], rows.sizes[number]
                 try:
-                    if offset != last:  # else it repeats the sample before
+                    if offset != last:  # the same offset again is the same sample again
                         if offset < stream.offset:
                             opened.close()
                             stream = opened.enter_context(ShardStream(path))
@@ -205,7 +206,7 @@ class IndexedShard:
     """The samples of a shard, as far as its headers tell."""
 
     state: Facts  # size of the file, and when it was last changed
-    compressed: bool  # whether offsets are those of the decompressed shard
+    compressed: bool  # whether offsets count the bytes of the decompressed shard
     # offset, encoded size, id, and number among all records of the shard, of each sample
     offsets: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))

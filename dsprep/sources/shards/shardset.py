@@ -144,7 +144,7 @@ def _of_files(
         if found.is_of_other_version:
             notes.append(f"{found.error}; it is taken for absent")
         elif found.error and found.path.removesuffix(f".{MANIFEST}") in files:
-            raise found.error  # another program may have written a file of the other names
+            raise found.error  # manifests of other names may be files of other programs
 
     sets = []
     for own in by_directory(files):
@@ -172,7 +172,7 @@ def _recorded(data_set: DataSet, files: Sequence[str], alone: bool = False) -> S
     manifest, made = data_set.manifest, data_set.recorded
     counts = {os.path.basename(shard.name): shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}
-    if not made.known:  # shards of others that have an index
+    if not made.known:  # indexed shards of other programs
         found = _of_others(files, made.layout, alone)
         return replace(found, name=data_set.path, known=True, samples=samples)
     layout = replace(made.layout, schema=None)
@@ -256,7 +256,7 @@ def _of_data_set(found: DataSet) -> ShardSet | None:
     """Return the shards that a manifest names; None if they are Parquet or files."""
     path, manifest = found.path, found.manifest
     if manifest.format in FORMATS and not FORMATS[manifest.format].concatenative:
-        return None  # a folder, or Parquet, which is a source of its own
+        return None  # folders and Parquet are other kinds of sources
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
     require_there(files, path)
@@ -327,7 +327,7 @@ def read_features(directory: str, files: Sequence[str], table: Table) -> Schema 
         stated = list(leaves(tree))
     except (AttributeError, TypeError):
         raise SourceError(f"{directory}/{FEATURES}: is not what TFDS writes") from None
-    from dsprep.lists.store import read_classes  # not before polars is there
+    from dsprep.lists.store import read_classes  # imported late: loads polars
 
     fields = []
     for name, kind, missing in stated:
@@ -372,7 +372,7 @@ def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
         if kind is None or not is_plain or dimensions.count("-1") > 1:
             return None
         kind = _list_of(kind) if dimensions else kind
-    depth += "video" in feature  # a sequence of images
+    depth += "video" in feature  # TFDS's Video is a sequence of images
     return None if depth > 1 else _list_of(kind) if depth else kind
 
 

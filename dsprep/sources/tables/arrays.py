@@ -65,8 +65,8 @@ class Array(NamedTuple):
     """An array in a file."""
 
     name: str
-    order: str  # of the bytes of a number: `<` or `>`
-    code: str  # of a number, as `struct` has it; `s` and `U` for text
+    order: str  # order of the bytes of a number: `<` or `>`
+    code: str  # code of the type, as `struct` has it; `s` and `U` for text
     size: int  # bytes of an item
     shape: tuple[int, ...]
     by_column: bool  # whether the first items of all rows come first, as in Fortran
@@ -104,7 +104,7 @@ class Array(NamedTuple):
         step, total = _BLOCK // self.size, prod(self.shape)
         for at in range(0, total, step):
             count = min(step, total - at)
-            if self.code in "e?":  # which `array` does not know
+            if self.code in "e?":  # half floats and booleans have no code in the module `array`
                 yield array("d" if self.code == "e" else "b", self._items(file, at, count))
                 continue
             block = array(self.code, file.read(self.start + at * self.size, count * self.size))
@@ -165,7 +165,7 @@ class Unpacked:
 
     def _restart(self) -> None:
         self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._read = 0  # packed bytes that were read
+        self._read = 0  # how many compressed bytes were read
         self._passed, self._block = 0, b""  # bytes before the block, and the block
 
     def read(self, offset: int, count: int) -> bytes:
@@ -257,7 +257,7 @@ class ArrayReader(Reader):
     has_images: ClassVar[bool] = False
     table: ClassVar = Columns()
     path: str
-    state: Facts  # of the file when it was listed
+    state: Facts  # state of the file when it was listed
     arrays: tuple[Array, ...]
     # of a sparse matrix, whose arrays are the numbers of columns and values: a row begins at its
     # offset in them, and `stored` are its items; 0 for other arrays

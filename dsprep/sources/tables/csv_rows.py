@@ -50,12 +50,12 @@ class Block(NamedTuple):
     """Where a worker looks for records."""
 
     path: str
-    facts: Facts  # of the file when it was listed
+    facts: Facts  # state of the file when it was listed
     separator: str
     width: int  # how many cells a record has
     label: int  # the number of the column of labels; -1 if there is none
     start: int  # the first byte
-    stop: int  # records that begin before this are of the block
+    stop: int  # end of the block: records that begin before it belong to the block
     is_exact: bool = False  # whether a record begins at the first byte
 
 
@@ -65,7 +65,7 @@ class ColumnCells:
 
     kind: str = ""  # `int`, `wide` if some need more than 53 bits, `float64`, `bool`, `text`
     given: int = 0  # how many cells have a value
-    numbers: int = 0  # how many of them are numbers
+    numbers: int = 0  # how many of the cells are numbers
     words: list[tuple[int, str]] = field(default_factory=list)  # the first that are none, by line
 
     @classmethod
@@ -188,7 +188,7 @@ class CsvReader(Reader):
     has_images: ClassVar[bool] = False
     table: ClassVar = Columns()
     files: tuple[str, ...]
-    states: tuple[Facts, ...]  # of the files when they were listed
+    states: tuple[Facts, ...]  # states of the files when they were listed
     separator: str
     columns: tuple[tuple[str, str], ...]  # the names, each with its type; the empty one is left out
 

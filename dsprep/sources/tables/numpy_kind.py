@@ -33,7 +33,8 @@ class ArraysKind(SourceKind):
         if source.kind is None and source.root.endswith(ARRAYS):
             return None if place.is_dir else Claim(Sure.MARKED, "arrays of NumPy")
         if source.kind is None and source.labels is not None and source.labels.endswith(ARRAYS):
-            return Claim(Sure.NAMED, "an array of --labels")  # which only arrays have
+            # only NumPy arrays take an array of labels
+            return Claim(Sure.NAMED, "an array of --labels")
         return self.named_claim(source)
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:

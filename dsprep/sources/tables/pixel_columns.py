@@ -33,7 +33,8 @@ class PixelColumns:
     """Columns of a table that are the pixels of an image. Plain data: it is pickled for workers."""
 
     beside: ClassVar[Mapping[str, str]] = {}
-    names: tuple[str, ...]  # of the columns: one of many numbers each, or many of one number
+    # names of the columns of pixels: one that holds many numbers, or many of one number each
+    names: tuple[str, ...]
     shape: Shape
     image: str  # the name of the image
 
