@@ -112,23 +112,32 @@ def order_of(boxes: pl.DataFrame, column: str, path: str) -> Order:
 
 
 def require_documented(boxes: pl.DataFrame, source: str) -> str:
-    """Refuse boxes of Hugging Face that are not x, y, width and height, as these are documented.
+    """Refuse boxes of Hugging Face that another order fits than the documented one.
+
+    The documented order is x, y, width and height. It holds if no order fits: then the boxes
+    themselves are odd.
 
     Args:
         boxes: What `TriedOrders.of` takes.
         source: The source, for messages.
 
     Returns:
-        A note, if another order is as possible; else an empty string.
+        A note, if another order fits as well, or none does; else an empty string.
     """
     tried = TriedOrders.of(boxes)
     documented, left = Order("xywh"), tried.left
     if not tried.measured:
         return ""
+    said = f"boxes are {documented.words}, as Hugging Face documents them"
+    others = [each.words for each in left if each != documented]
+    if documented in left and not others:
+        return ""
     if documented in left:
-        others = " or ".join(each.words for each in left if each != documented)
-        said = f"boxes are {documented.words}, as Hugging Face documents them"
-        return f"{said}; they may be {others} as well: --box names another order" if others else ""
+        return f"{said}; they may be {' or '.join(others)} as well: --box names another order"
+    if not others:
+        wrong = tried.wrong.get(documented)
+        count = tried.measured if wrong is None else wrong.height
+        return f"{said}; {count:,} of {tried.total} looked at leave their image or have no size"
     raise SourceError(
         f"{source}: its boxes are not {documented.words}, as Hugging Face documents them:",
         *tried.examples([documented] if documented in tried.wrong else ()),
