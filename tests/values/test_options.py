@@ -39,7 +39,7 @@ ALWAYS = {
     ),
     # sources: each of these tells what is read, or contradicts what is
     *("--list", "--labels", "--classes", "--from", "--parts", "--pair", "--root", "--under"),
-    *("--annotations", "--masks", "--sides-from", "--split", "--keep-classes"),
+    *("--annotations", "--masks", "--sides-from", "--split", "--keep-classes", "--layout"),
     # what is written
     *("--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
