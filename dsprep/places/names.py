@@ -1,4 +1,7 @@
-"""The files that a user names: by patterns, by a split such as train or test, by a directory."""
+"""The files that a user names: by patterns, by a split such as train or test, by a directory.
+
+It also knows which names of directories are sides.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A plan as bytes, for the parts of a run on other machines: the first part makes it for all.
 
 It lies where others may write, so it is no pickle: a zip file of JSON, with the values that
-``plan.values`` names, and of the tables as ``plan.tables`` lays them out. What it says is checked
-before anything is written.
+``plan.values`` names, and of the tables as ``plan.tables`` lays them out. The name of a reader is
+in `saved` of its kind. What a plan says is checked before anything is written.
 """
 
 from __future__ import annotations

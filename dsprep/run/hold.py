@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from dsprep.storage.local import ScratchLock, destination_errors, remove_all_but
 
 if TYPE_CHECKING:
     from dsprep.storage.lease import Lease
-
-T = TypeVar("T")
 
 
 class Hold:

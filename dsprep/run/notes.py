@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from dsprep.dataset.manifest import FileEntry
@@ -29,9 +29,6 @@ from dsprep.run.part import Part
 from dsprep.run.receipt import Receipt
 from dsprep.storage.files import entries, read_bytes, results
 from dsprep.workers.worker import yield_core
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import SourceError
 from dsprep.findings import MisfitReject, Reject
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
 
 # The id, the label and the name of a sample, as an index beside a shard has them.
 Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from dsprep.dataset.manifest import FileEntry
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from dsprep.storage.pool import Pace
     from dsprep.storage.stored import Stored
     from dsprep.storage.transfer import TransferOptions
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Which files beside images are worth a look, and how they begin.
+"""Which files beside images are harmless, which are worth a look, and how they begin.
 
-A few of each directory and extension are read, and a hundred in all, whoever asks for them.
+A few of each directory and extension are read, and a hundred in all, whoever asks for them. Only
+what `AnnotatedPlace.heads_of` names is read besides.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 To name another kind, add a line to `UNREAD`: such a file then stops a command with exit code 4
 (`dsprep.sources.passed_over`). Kinds that dsprep reads know their own files:
-`AnnotationKind.is_own`.
+`AnnotationKind.is_own`. The table is asked first, so a line goes when a kind reads its files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The side of each sample: drawn, chosen by a hash alone, or given by a file.
 
-What is drawn divides the classes by the ratios, and keeps groups on one side. A group is a set of
-samples that must stay together: a patient, a video, the copies of one image. A split depends on the
-samples and the seed, not on their order, because numbers are drawn by hash.
+Sides that directories tell are found by `dsprep.places.files`. What is drawn divides the classes by
+the ratios, and keeps groups on one side. A group is a set of samples that must stay together: a
+patient, a video, the copies of one image. A split depends on the samples and the seed, not on their
+order, because numbers are drawn by hash.
 """
 
 from __future__ import annotations

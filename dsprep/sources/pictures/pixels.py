@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -46,9 +46,6 @@ from dsprep.sources.pictures.pixel_reader import (
 )
 from dsprep.sources.raw_pixels import CIFAR
 from dsprep.storage.files import entries, facts, is_dir, is_file, takes_requests
-
-if TYPE_CHECKING:
-    pass
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -33,9 +33,6 @@ from dsprep.storage.store import READ_AT_ONCE, StoredBytes
 from dsprep.storage.stored import Events, Level, Pages, Progress, Stored, Upload, UploadPart, ignore
 from dsprep.storage.stored import crc32c as crc32c_of
 from dsprep.storage.stored import md5 as md5_of
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 _Answer = Mapping[str, Any]

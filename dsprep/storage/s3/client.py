@@ -25,7 +25,7 @@ from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 from xml.etree.ElementTree import XML, Element
 
@@ -33,7 +33,6 @@ from dsprep.storage.s3.config import S3Config, require_endpoint
 from dsprep.storage.stored import Progress
 
 Data = bytes | bytearray | memoryview
-T = TypeVar("T")
 _Headers = dict[str, str]
 
 _CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
