@@ -78,25 +78,23 @@ def what_stops(
     return lines
 
 
-def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str] | None) -> Iterator[str]:
+def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str]) -> Iterator[str]:
     """Say which files of a source shards do not hold, as they were left over or left out.
 
     Args:
         findings: What reading the source noticed.
-        recorded: The patterns of ``--leave-out`` in the manifest; None if it has no record.
+        recorded: The patterns of ``--leave-out`` in the manifest.
     """
     left = [each for each in findings if each.kind in ("left-over", "left-out")]
-    out = {each.path for each in left if is_left_out(each.path, recorded or ())}
+    out = {each.path for each in left if is_left_out(each.path, recorded)}
     other = [each for each in left if each.kind == "left-over" and each.path not in out]
     if other:
         first = min(other, key=lambda each: (not each.detail, each.path))
         counts = format_extensions(Counter(extension_in(each.path) for each in other))
         why = f", which {first.detail}" if first.detail else ""
         yield f"the shards do not hold all of the source: {counts}, such as {first.path}{why}"
-        if recorded is None:
-            yield "the manifest does not record what was left out of the source"
     if out:
-        patterns = " ".join(f"--leave-out {shlex.quote(each)}" for each in recorded or ())
+        patterns = " ".join(f"--leave-out {shlex.quote(each)}" for each in recorded)
         count = format_count(len(out), "file")
         yield f"the manifest records {count} of the source as left out: {patterns}"
 

@@ -106,7 +106,7 @@ def prepare(
             f"{shards.destination.place}: {understood.notes[-1]}; nothing can be compared"
         )
     against, (catalog, findings), remarks = _read_as_described(against, shards, understood, pool)
-    left_out = shards.manifest.options.get("leave_out") if shards.manifest else None
+    left_out = shards.manifest.options.get("leave_out", ()) if shards.manifest else ()
     notes = [*notes_on_left(findings, left_out)]
     settled = catalog.settled
     require_effect("", {"--classes": against.classes}, classified=catalog.has_classes)
