@@ -26,7 +26,13 @@ from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE_ID, Field, Schema
-from dsprep.sources.annotated.masks import Masks, TableMasks, find_masks, mask_names
+from dsprep.sources.annotated.masks import (
+    Masks,
+    TableMasks,
+    find_masks,
+    mask_names,
+    without_mask_files,
+)
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
@@ -170,7 +176,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     from dsprep.places.files import FILES, with_sides_of_directories
     from dsprep.sources.readers import FileReader
 
-    table = files.table.sort("path")
+    table = without_mask_files(source, files.table.sort("path"), run_all)
     paths, findings = table["path"].to_list(), [*files.findings]
     numbers, sides = [_NONE] * len(paths), tuple[str, ...]()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})

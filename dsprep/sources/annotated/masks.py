@@ -15,10 +15,12 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.images.header import read_header
 from dsprep.images.transform import decoded, upright_size
 from dsprep.places.scan import RunAll, scan_below
-from dsprep.storage.files import read_sized
+from dsprep.storage.files import full_path, read_sized
 from dsprep.units import format_count, quoted
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.places.match import Spelling
     from dsprep.sources.source import Source
 
@@ -132,34 +134,93 @@ def find_masks(
 
     Returns also the files there that are the mask of no image.
     """
-    from dsprep.places.match import match, texts  # imported late: workers do not need it
-
     root = str(source.masks)
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
         raise OptionError(
             f"--masks {root}: its pixels are numbers of objects, not of classes: give "
             "SegmentationClass"
         )
-    known = files_below(root, run_all)
-    if not known:
-        raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
-    meant = match(texts(paths), texts(known), _spellings())
-    meant.refuse_several(
-        root,
-        lambda one, two: ": give the directory whose paths are those of the images",
-        says="the mask of {} may be",
-    )
-    found = [(path, known.get(path, 0)) for path in meant.paths.fill_null("")]
-    if not any(path for path, _ in found):
+    known, found = _known_and_found(source, paths, run_all)
+    if not any(found):
         raise SourceError(
             f"{root}: not one of its {format_count(len(known), 'file')} is called like an image, "
             f"{next(iter(known))!r} and {paths[0]!r} for example"
         )
     colors = None if source.mask_colors is None else read_colors(source.mask_colors)
-    masks = Masks(root, tuple(path for path, _ in found), [size for _, size in found], colors)
+    masks = Masks(root, tuple(found), [known.get(path, 0) for path in found], colors)
     masks = replace(masks, values=_values(source))
     require_numbers(masks)
-    return masks, sorted(known.keys() - {path for path, _ in found})
+    return masks, sorted(known.keys() - {*found, *_as_below(source, paths)})
+
+
+def without_mask_files(source: Source, images: pl.DataFrame, run_all: RunAll) -> pl.DataFrame:
+    """Return the images that are samples, if ``--masks`` names files among them.
+
+    A directory below SOURCE has nothing but masks. If it is SOURCE itself, or above, the masks of
+    others are none.
+    """
+    if source.masks is None:
+        return images
+    inside = _within(source.masks, source.root)
+    if inside:
+        samples = images.filter(~images["path"].str.starts_with(f"{inside}/"))
+        if samples.is_empty():
+            raise OptionError(
+                f"--masks {source.masks}: has all images of {source.root}: if masks lie among the "
+                "images, give the same directory as SOURCE"
+            )
+        return samples
+    paths = images["path"].to_list()
+    names = _as_below(source, paths)
+    if not names:
+        return images
+    _, found = _known_and_found(source, paths, run_all)
+    masks = {*found}
+    return images.filter([name not in masks for name in names])
+
+
+def _within(path: str, top: str) -> str | None:
+    """Return a path below another, empty for this itself; None if it lies elsewhere."""
+    path, top = full_path(path), full_path(top)
+    if path == top:
+        return ""
+    top = f"{top.rstrip('/')}/"
+    return path.removeprefix(top) if path.startswith(top) else None
+
+
+def _as_below(source: Source, paths: Sequence[str]) -> list[str]:
+    """Return the paths of images below the directory of masks; none if SOURCE is not in it."""
+    inside = _within(source.root, str(source.masks))
+    return [] if inside is None else [posixpath.join(inside, path) for path in paths]
+
+
+def _known_and_found(
+    source: Source, paths: Sequence[str], run_all: RunAll
+) -> tuple[dict[str, int], list[str]]:
+    """Return the files that may be masks, and the mask of each image: empty for none."""
+    from dsprep.places.match import match, texts  # imported late: workers do not need it
+
+    root = str(source.masks)
+    known = files_below(root, run_all)
+    if not known:
+        raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
+    pairs = zip(paths, _as_below(source, paths), strict=False)
+    own = [path for path, name in pairs if name in known]
+    others = sorted({*paths} - {*own})
+    # An image that is one of these files is not its own mask: its mask has an ending more.
+    plain = texts(f"{posixpath.splitext(path)[0]}." for path in own)
+    files, found = texts(known), dict[str, str | None]()
+    for meant in (
+        match(texts(others), files, _spellings(_ENDINGS)),
+        match(plain, files, _spellings(_ENDINGS[1:]))._replace(names=texts(own)),
+    ):
+        meant.refuse_several(
+            root,
+            lambda one, two: ": give the directory whose paths are those of the images",
+            says="the mask of {} may be",
+        )
+        found |= zip(meant.names, meant.paths, strict=True)
+    return known, [found[path] or "" for path in paths]
 
 
 def files_below(root: str, run_all: RunAll) -> dict[str, int]:
@@ -171,7 +232,7 @@ def files_below(root: str, run_all: RunAll) -> dict[str, int]:
     return known
 
 
-def _spellings() -> Iterator[Spelling]:
+def _spellings(endings: Sequence[str]) -> Iterator[Spelling]:
     """Compare paths without extension, then stems; those of masks may have an ending more."""
     import polars as pl
 
@@ -179,7 +240,7 @@ def _spellings() -> Iterator[Spelling]:
 
     for form in (bare, stem):
         mask = form(PATH).str
-        forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in _ENDINGS]
+        forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in endings]
         yield Spelling(form(NAME), pl.concat_list(forms).list.drop_nulls())
 
 
