@@ -69,3 +69,10 @@ def test_a_directory_with_all_images_has_not_the_masks_alone(tmp_path: Path) -> 
     root = write(tmp_path / "set", "x/a.jpg", "x/a_mask.png")
     with pytest.raises(OptionError, match="has all images of .*: if masks lie among the images, "):
         dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", masks=f"{root}/x")
+
+
+def test_photographs_among_masks_are_told(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", *NESTED, "masks/d.jpg")
+    report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", masks=f"{root}/masks")
+    assert report.samples == 2
+    assert any(note.startswith("1 image in ") and "masks/d.jpg" in note for note in report.notes)

@@ -30,6 +30,7 @@ from dsprep.sources.annotated.masks import (
     Masks,
     TableMasks,
     find_masks,
+    lossy_among_masks,
     mask_names,
     without_mask_files,
 )
@@ -177,7 +178,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     from dsprep.sources.readers import FileReader
 
     table = without_mask_files(source, files.table.sort("path"), run_all)
-    paths, findings = table["path"].to_list(), [*files.findings]
+    lossy = lossy_among_masks(source, files.table, table)
+    findings = [*files.findings, *(Finding("note", "", note) for note in lossy)]
+    paths = table["path"].to_list()
     numbers, sides = [_NONE] * len(paths), tuple[str, ...]()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:

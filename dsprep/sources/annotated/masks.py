@@ -16,7 +16,7 @@ from dsprep.images.header import read_header
 from dsprep.images.transform import decoded, upright_size
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.storage.files import full_path, read_sized
-from dsprep.units import format_count, quoted
+from dsprep.units import extension_in, format_count, format_some, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,6 +151,20 @@ def find_masks(
     masks = replace(masks, values=_values(source))
     require_numbers(masks)
     return masks, sorted(known.keys() - {*found, *_as_below(source, paths)})
+
+
+def lossy_among_masks(source: Source, images: pl.DataFrame, samples: pl.DataFrame) -> list[str]:
+    """Note which images are neither samples nor masks, as they lie in the directory of masks."""
+    if len(images) == len(samples):
+        return []
+    left = images.join(samples, on="path", how="anti", maintain_order="left")["path"].to_list()
+    lossy = [path for path in left if extension_in(path).removeprefix(".") not in _KINDS]
+    if not lossy:
+        return []
+    return [
+        f"{format_count(len(lossy), 'image')} in {source.masks} taken neither for samples nor for "
+        f"masks, which are PNG, GIF, BMP or TIFF: {format_some(lossy)}"
+    ]
 
 
 def without_mask_files(source: Source, images: pl.DataFrame, run_all: RunAll) -> pl.DataFrame:
