@@ -125,7 +125,7 @@ class InPlace(Target):
         with destination_errors(self.tree):
             # A try that comes late must not make it again when it has got its name.
             if not self.tree.is_dir():
-                if os.path.lexists(final := folder_of(self.destination)):
+                if self._has_folder and os.path.lexists(final := folder_of(self.destination)):
                     raise DestinationError(
                         f"{final}: has its files, and lacks its manifest; give the command "
                         "without --part to finish it"

@@ -125,7 +125,9 @@ def test_a_path_that_leads_out_finds_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("at", "number"), zip(cycle((0, 2)), NUMBERS, strict=False), ids=lambda each: str(each)[:9]
+    ("at", "number"),
+    list(zip(cycle((0, 2)), NUMBERS, strict=False)),
+    ids=lambda each: str(each)[:9],
 )
 def test_a_side_that_is_no_number_is_told(
     run_here: RunCli, images: Path, tmp_path: Path, kind: str, number: Any, at: int

@@ -17,7 +17,7 @@ from dsprep.schema import (
     Field,
     Reading,
     Schema,
-    Settled,
+    SettledSchema,
     impose,
     join,
     observe,
@@ -31,14 +31,14 @@ from tests.images import jpeg, png
 TABLE = WebDataset()
 
 
-def settled(*samples: dict[str, object], choice: Choice | None = None) -> Settled:
+def settled(*samples: dict[str, object], choice: Choice | None = None) -> SettledSchema:
     """The schema of some raw samples of a WebDataset."""
     choice = choice or Choice()
     raw = [Sample(str(number), dict(fields)) for number, fields in enumerate(samples)]
     return settle(observe(raw, TABLE, choice), TABLE, choice, "set")
 
 
-def typed(found: Settled, fields: dict[str, object]) -> Sample:
+def typed(found: SettledSchema, fields: dict[str, object]) -> Sample:
     """A raw sample as the schema has it."""
     return Reading(found.schema, TABLE, found.ignored)(Sample("k", dict(fields)))
 
