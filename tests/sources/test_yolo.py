@@ -337,3 +337,47 @@ def test_directories_of_other_names(tmp_path: Path) -> None:
     write(tmp_path / "two", {"other/data.yaml": yaml})
     with pytest.raises(SourceError, match="has other/data.yaml and set/data.yaml, each with a"):
         read(tmp_path / "two")
+
+
+def test_texts_of_one_name_are_told_apart_by_their_directories(tmp_path: Path) -> None:
+    files: dict[str, str | bytes | None] = {f"pics/{name}.jpg": None for name in ("a/1", "b/1")}
+    files |= {
+        "ann/a/1.txt": ROW,
+        "ann/b/1.txt": ROW.replace("0 ", "1 ", 1),
+        "obj.names": "cat\ndog",
+    }
+    catalog, _ = read(write(tmp_path, files))
+    assert boxes(catalog) == {"pics/a/1.jpg": CAT, "pics/b/1.jpg": DOG}
+    write(tmp_path, {"pics/2.jpg": None, "one/2.txt": ROW, "two/2.txt": ROW})
+    with pytest.raises(SourceError, match=r"text of 'pics/2.jpg' may be 'one/2.txt' or 'two/2.t"):
+        read(tmp_path)
+
+
+def test_texts_of_some_images_in_directories_of_other_names_are_refused(tmp_path: Path) -> None:
+    files = {"images/a.jpg": None, "images/c.jpg": None, "labels/a.txt": ROW, "more/b.jpg": None}
+    write(tmp_path, {**files, "notes/b.txt": "a bee\n", "notes/c.txt": ROW})
+    assert boxes(read(tmp_path, leave_out=["notes"])[0])["more/b.jpg"] == []
+    assert len(read(tmp_path)[0]) == 3
+    write(tmp_path, {"boxes/b.txt": ROW})
+    with pytest.raises(SourceError, match=r"more/b.jpg has no text .* boxes/b.txt may be its"):
+        read(tmp_path)
+    assert len(read(tmp_path, leave_out=["boxes"])[0]) == 3
+
+
+def test_images_that_two_lists_name_or_that_are_not_there(tmp_path: Path) -> None:
+    files: dict[str, str | bytes | None] = {f"images/{at}.jpg": None for at in range(3)}
+    files |= {f"labels/{at}.txt": ROW for at in range(4)}
+    lists = {
+        "train.txt": "images/0.jpg\nimages/1.jpg\nimages/2.jpg\nimages/3.jpg\nout/4.jpg\n",
+        "val.txt": "images/2.jpg\nimages/1.jpg\n./images/77.jpg\n",
+        "test.txt": "images/2.jpg\nimages/77.jpg\n",
+    }
+    root = write(tmp_path, files | lists)
+    catalog, findings = read(root, leave_out=["out"])
+    assert [*sides(catalog).values()] == ["train", "val", "test"]
+    said = notes(findings)
+    assert "val.txt: val has images of test, which stay there, such as images/2.jpg" in said
+    assert "train.txt: train has images of val, which stay there, such as images/1.jpg" in said
+    assert kinds(findings) == {"images/3": "missing", "images/77.jpg": "missing"}
+    write(root, {"data.yaml": f"train: train.txt\nval: val.txt\n{NAMES}"})
+    assert kinds(read(root, leave_out=["out"])[1])["images/77.jpg"] == "missing"

@@ -6,6 +6,7 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.annotations.objects import Objects
@@ -31,12 +32,13 @@ from dsprep.units import format_count
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
-    from dsprep.places.match import Spelling
+    from dsprep.places.match import Matches, Spelling
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
 _NUMBER = 20  # maximum size in JSON of a coordinate in pixels, in bytes
 _MOST_YAML = 1 << 20  # maximum size of data.yaml, in bytes
+_TRIED = 20  # maximum number of texts that are read to tell whether they have objects
 _ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
 
 
@@ -76,6 +78,13 @@ class _Set(NamedTuple):
         return self.config or self.below
 
 
+class _Listed(NamedTuple):
+    """The images that a list names, and the names of those that are not there."""
+
+    images: Sequence[str]
+    lost: Sequence[str]
+
+
 def scan_yolo(
     source: Source, files: Files, config: str | None, below: str, run_all: RunAll
 ) -> Scan:
@@ -90,7 +99,10 @@ def scan_yolo(
     sides, lists = _sides(found, files, notes)
     names, names_file = _known_names(found, source, files, notes)
     of_image = _texts_of(images, source.root, below, texts, names_file)
-    of_image = of_image or _texts_by_stem(images, texts)
+    if of_image:
+        _refuse_other_texts(found, files, of_image, names_file)
+    else:
+        of_image = _texts_by_stem(found, images, texts)
     _require_texts(found, of_image)
     chosen = _chosen(images, sides, of_image, drops=source.unlisted == "drop")
     used = sorted({of_image[path] for path in chosen if path in of_image})
@@ -101,6 +113,8 @@ def scan_yolo(
     _note_equal_rows(looked, notes)
     lost = _lost_images(found, of_image)
     notes += [Finding("missing", path, f"annotated in {text}") for text, path in lost.items()]
+    known = {*lost.values(), *(each.path for each in files.findings)}
+    notes += _lost_of_lists(lists, known, source.leave_out)
     sizes = {"": (0, 0)} | dict(
         zip(used, zip(looked.counts, looked.texts, strict=True), strict=True)
     )
@@ -248,27 +262,75 @@ def _texts_of(
     if start != head:
         forms += [bare(NAME), bare(NAME).str.replace("(?s)^.*images/", "")]
     own = [text for text in texts if text.endswith(".txt") and text != names_file]
-    return _matched(images, own, [Spelling(form, bare(PATH)) for form in forms])
+    meant = _match(images, own, [Spelling(form, bare(PATH)) for form in forms])
+    return _by_image(images, meant)
 
 
-def _texts_by_stem(images: Sequence[str], texts: Collection[str]) -> dict[str, str]:
-    """Return the text of each image by its name alone, in a set with directories of other names."""
+def _texts_by_stem(found: _Set, images: Sequence[str], texts: Collection[str]) -> dict[str, str]:
+    """Return the text of each image by its name, in a set with directories of other names.
+
+    Texts of one name are told apart by their directories.
+    """
+    meant = _by_stem(images, texts)
+    meant.refuse_several(found.below, says="the text of {} may be")
+    return _by_image(images, meant)
+
+
+def _by_stem(images: Sequence[str], texts: Collection[str]) -> Matches:
     from dsprep.places.match import NAME, PATH, Spelling, stem
 
-    return _matched(images, texts, [Spelling(stem(NAME), stem(PATH))])
+    return _match(images, texts, [Spelling(stem(NAME), stem(PATH))])
 
 
-def _matched(
-    images: Sequence[str], texts: Collection[str], spellings: Sequence[Spelling]
-) -> dict[str, str]:
-    """Return the text of each image that has one."""
+def _match(images: Sequence[str], texts: Collection[str], spellings: Sequence[Spelling]) -> Matches:
     import polars as pl
 
     from dsprep.places.match import match
 
     names, paths = (pl.Series(each, dtype=pl.String) for each in (images, list(texts)))
-    pairs = zip(images, match(names, paths, spellings).paths, strict=True)
+    return match(names, paths, spellings, nearest=True)
+
+
+def _by_image(images: Sequence[str], meant: Matches) -> dict[str, str]:
+    """Return the text of each image that has one."""
+    pairs = zip(images, meant.paths, strict=True)
     return {image: text for image, text in pairs if text is not None}
+
+
+def _refuse_other_texts(
+    found: _Set, files: Files, of_image: Mapping[str, str], names_file: str
+) -> None:
+    """Refuse texts with objects of images that have no text where YOLO has it.
+
+    These are images and texts of directories in which no image has its text.
+    """
+    images = _elsewhere(found.images, of_image)
+    texts = _elsewhere(found.texts, of_image.values()) if images else []
+    texts = [text for text in texts if not _lost_image(text, found.below, found.root)]
+    texts = [text for text in texts if text.endswith(".txt") and text != names_file]
+    if not texts:
+        return
+    pairs = zip(images, _by_stem(images, texts).first, strict=True)
+    near = ((image, text) for image, text in pairs if text is not None)
+    for image, text in islice(near, _TRIED):
+        if _has_objects(files.text(found.below, posixpath.join(found.below, text))):
+            raise SourceError(
+                f"{found.below}: {image} has no text beside it or in a directory labels, and "
+                f"{text} may be its: move such texts there"
+            )
+
+
+def _elsewhere(paths: Collection[str], used: Collection[str]) -> list[str]:
+    """Return the paths in directories that have none of the used ones."""
+    known = {posixpath.dirname(path) for path in used}
+    return [path for path in paths if posixpath.dirname(path) not in known]
+
+
+def _has_objects(text: str | None) -> bool:
+    try:
+        return bool(parse((text or "").encode(), None, None).items)
+    except ValueError:
+        return False
 
 
 def _stem(path: str) -> str:
@@ -315,14 +377,15 @@ def _listed_names(
 
 def _sides(
     found: _Set, files: Files, notes: list[Finding]
-) -> tuple[dict[str, str], Collection[str]]:
-    """Return the side of each image that ``data.yaml`` names, and the lists below the root.
+) -> tuple[dict[str, str], dict[str, _Listed]]:
+    """Return the side of each image that ``data.yaml`` names, and the lists.
 
     Both are empty if it names no sides.
     """
-    config, told, sides, lists = found.config, found.data_yaml, dict[str, str](), set[str]()
+    config, told, sides = found.config, found.data_yaml, dict[str, str]()
+    lists: dict[str, _Listed] = {}
     if config is None or not told.sides:
-        return _sides_of_lists(found, files)
+        return _sides_of_lists(found, files, notes)
     for side, entries in told.sides.items():
         for entry in entries:
             own = _entry(found.root, found.images, files, config, told.path, entry, lists)
@@ -343,25 +406,52 @@ def _sides(
     return sides, lists
 
 
-def _sides_of_lists(found: _Set, files: Files) -> tuple[dict[str, str], Collection[str]]:
+def _sides_of_lists(
+    found: _Set, files: Files, notes: list[Finding]
+) -> tuple[dict[str, str], dict[str, _Listed]]:
     """Return the side of each image that lists such as ``train.txt`` and ``val.txt`` name.
 
-    Both are empty if these are no lists of images, or if there is only one.
+    Both are empty if these are no lists of images, or if there is only one. An image for tests or
+    validation is none for training.
     """
-    sides: dict[str, str] = {}
     near = (text for text in found.texts if text.count("/") <= 1)
-    lists = {text: usual_side(_stem(text)) for text in near if is_side_alone(_stem(text))}
-    if found.below != found.root or len(set(lists.values())) < 2:
-        return {}, ()
+    side_of = {text: usual_side(_stem(text)) for text in near if is_side_alone(_stem(text))}
+    if found.below != found.root or len(set(side_of.values())) < 2:
+        return {}, {}
     top = full_path(found.root)
-    for text in sorted(lists):
+    lists: dict[str, _Listed] = {}
+    for text in sorted(side_of):
         full = posixpath.join(top, text)
         own = _list(files.text(found.root, full) or "", posixpath.dirname(full), top, found.images)
-        if not own:
-            return {}, ()
-        for path in own:
-            sides.setdefault(path, lists[text])
+        if not own.images:
+            return {}, {}
+        lists[text] = own
+    sides: dict[str, str] = {}
+    last = [*SPLITS.values()]  # training is the first
+    for text in sorted(lists, key=lambda text: (-last.index(side_of[text]), text)):
+        twice: dict[str, str] = {}  # an image of each other side
+        for path in lists[text].images:
+            if (other := sides.setdefault(path, side_of[text])) != side_of[text]:
+                twice.setdefault(other, path)
+        for other, path in twice.items():
+            said = f"{text}: {side_of[text]} has images of {other}, which stay there"
+            notes.append(Finding("note", "", f"{said}, such as {path}"))
     return sides, lists
+
+
+def _lost_of_lists(
+    lists: Mapping[str, _Listed], told: set[str], leave_out: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield the images that lists name and that are not there, each once.
+
+    Those that other findings tell, perhaps without their extensions, are left out.
+    """
+    for text, listed in lists.items():
+        for path in listed.lost:
+            bare = posixpath.splitext(path)[0]
+            if path not in told and bare not in told and not is_left_out(path, leave_out):
+                told.add(path)
+                yield Finding("missing", path, f"named in {text}")
 
 
 def _entry(
@@ -371,7 +461,7 @@ def _entry(
     config: str,
     path: str,
     name: str,
-    lists: set[str],
+    lists: dict[str, _Listed],
 ) -> Sequence[str] | None:
     """Return the images of a directory or a list that ``data.yaml`` names; add it to ``lists``.
 
@@ -389,8 +479,10 @@ def _entry(
             if not full.startswith((f"{top}/", f"{beside}/")):
                 continue
             if (text := files.text(root, full)) is not None:
-                lists.add(full.removeprefix(f"{top}/"))
-                return _list(text, posixpath.dirname(full), top, images)
+                own = _list(text, posixpath.dirname(full), top, images)
+                is_below = full.startswith(f"{top}/")  # others may name images beside the root
+                lists[full.removeprefix(f"{top}/")] = own if is_below else own._replace(lost=())
+                return own.images
         elif f"{full}/".startswith(f"{top}/"):
             below = full[len(top) + 1 :]
             found = [each for each in images if not below or each.startswith(f"{below}/")]
@@ -408,14 +500,17 @@ def _synonyms(path: str) -> Iterator[str]:
                 yield "/".join((*parts[:at], word, *parts[at + 1 :]))
 
 
-def _list(text: str, directory: str, top: str, images: Sequence[str]) -> Sequence[str]:
+def _list(text: str, directory: str, top: str, images: Sequence[str]) -> _Listed:
     """Return the images that a list names, a path a line."""
     from dsprep.places.match import find_elsewhere  # imported late: workers do not need it
 
     known = frozenset(images)
     lines = list(filter(None, map(str.strip, text.splitlines())))
-    below = [full_path(posixpath.join(directory, line)).removeprefix(f"{top}/") for line in lines]
+    full = [full_path(posixpath.join(directory, line)) for line in lines]
+    below = [path.removeprefix(f"{top}/") for path in full]
     pairs = zip(below, lines, strict=True)
     meant = find_elsewhere((path if path in known else line for path, line in pairs), images)
     meant.refuse_several(directory)
-    return meant.paths.drop_nulls().to_list()
+    own = zip(below, full, lines, meant.first, strict=True)
+    lost = [line if path == where else path for path, where, line, hit in own if hit is None]
+    return _Listed(meant.paths.drop_nulls().to_list(), lost)
