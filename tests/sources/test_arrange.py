@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.sources.labels.arrange import arranged
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -43,6 +43,8 @@ CLEAR = {
     "stems": "1 cat\n2 dog\n3 cat\n",
     "stems with commas": "1,cat\n2,dog\n3,cat\n",
     "count": "3\n1.jpg cat\n2.jpg dog\nb/3.jpg cat\n",
+    "count and commas": "3\n1.jpg,cat\n2.jpg,dog\nb/3.jpg,cat\n",
+    "count, commas and header": "3\nid,label\n1.jpg,cat\n2.jpg,dog\nb/3.jpg,cat\n",
     "count and header": "3\nimage_id label\n1.jpg cat\n2.jpg dog\nb/3.jpg cat\n",
     "header with blanks": "filename   class\n1.jpg   cat\n2.jpg   dog\n3.jpg   cat\n",
     "comments": "# the pets\n#\n1.jpg cat\n2.jpg dog\n3.jpg cat\n",
@@ -66,6 +68,33 @@ def test_names_of_classes_with_blanks(root: Path) -> None:
     assert found["1.jpg"] == "golden retriever"
     found, _ = labeled(root, "id breed\n1 golden retriever\n2 pug\n3 golden retriever\n")
     assert found["b/3.jpg"] == "golden retriever"
+
+
+def test_a_class_with_blanks_before_the_last_column_is_refused(root: Path) -> None:
+    plain = "image class split\n1.jpg cat train\n2.jpg dog train\n"
+    assert labeled(root, f"{plain}3.jpg cat val\n")[0]["b/3.jpg"] == "cat"
+    with pytest.raises(SourceError, match=r"t\.txt:4: 4 words, .* put commas or tabs between"):
+        labeled(root, f"{plain}3.jpg golden retriever val\n")
+    with pytest.raises(SourceError, match=r"t\.txt:4: 4 words, "):
+        text = f"{plain}3.jpg golden retriever val\n".replace("class", "kind")
+        labeled(root, text, label_columns=["kind"])
+    last = "image split class\n1.jpg a cat\n2.jpg b dog\n3.jpg a golden retriever\n"
+    assert labeled(root, last)[0]["b/3.jpg"] == "golden retriever"
+    last = "image label_id note\n1.jpg 0 x\n2.jpg 1 x\n3.jpg 0 x or y\n"
+    assert labeled(root, last)[0].keys() == {*NAMES}
+
+
+@pytest.mark.parametrize("mark", [" ", ","])
+@pytest.mark.parametrize("word", ["y", "name"])
+def test_a_class_called_like_a_column(root: Path, mark: str, word: str) -> None:
+    found, said = labeled(root, f"1{mark}{word}\n2{mark}n\n3{mark}{word}\n")
+    assert found == {"1.jpg": word, "2.jpg": "n", "b/3.jpg": word}
+    assert "no line names its columns" in said
+
+
+def test_a_class_called_like_a_column_before_the_image(tmp_path: Path) -> None:
+    root = write(tmp_path / "in", dict.fromkeys(("a.jpg", "b.jpg", "c.jpg")))
+    assert labeled(root, "y,a\nn,b\ny,c\n")[0] == {"a.jpg": "y", "b.jpg": "n", "c.jpg": "y"}
 
 
 def test_rows_are_counted_from_the_first_line_of_the_file(root: Path) -> None:

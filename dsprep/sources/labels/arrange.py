@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from dsprep.csv_parsers import CsvError, first_record
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.units import quoted_names
 
@@ -27,6 +27,7 @@ _EXTENSIONS = "|".join(IMAGE_EXTENSIONS)
 _IMAGE = re.compile(rf"(?i).*\.(?:{_EXTENSIONS})(?:#\d+)?")
 _FILE = re.compile(rf"(?i)\S+\.(?:{_EXTENSIONS}|xml|json|txt|csv|npy|mat)")
 _MARKS = (_TAB, ",", ";", "|")
+_NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 NUMBERED = rf"(?i)(\.(?:{_EXTENSIONS}))#\d+$"
 """How Flickr numbers the captions of an image: ``a.jpg#0``."""
@@ -49,7 +50,12 @@ class Arranged(NamedTuple):
 
 
 def arranged(
-    text: str, source: str, columns: Sequence[str], header: Collection[str], names: Names
+    text: str,
+    source: str,
+    columns: Sequence[str],
+    header: Collection[str],
+    names: Names,
+    labels: Collection[str] = (),
 ) -> Arranged:
     """Find the rows, the cells and the columns of a table.
 
@@ -59,8 +65,9 @@ def arranged(
         columns: What the user calls the columns; empty if the text names them.
         header: Usual names of columns, in lower case.
         names: Tells which cells name images.
+        labels: The names in `header` that columns of labels have.
     """
-    of = _TableFacts(source, tuple(columns), header, names)
+    of = _TableFacts(source, tuple(columns), header, names, labels)
     first, some = _head(text)
     if _is_plain(first) and any(mark in first for mark in _MARKS):  # without a look at all lines
         return _of_marks(text, some, of)
@@ -74,7 +81,8 @@ def arranged(
         found = _of_marks(left, some, of)
     else:
         found = _of_blanks(left, lines, some, comments, of)
-    if count and found.text is left and len(first.split()) < 2:  # a column of numbers
+    is_column = len(first.split()) < 2 and not any(mark in first for mark in _MARKS)
+    if count and found.text is left and is_column:  # of numbers
         return Arranged(text, of.columns)
     return found._replace(why="; ".join(filter(None, (why, found.why))))
 
@@ -86,13 +94,14 @@ class _TableFacts(NamedTuple):
     columns: tuple[str, ...]
     header: Collection[str]
     names: Names
+    labels: Collection[str]
 
 
 def _of_marks(text: str, some: Sequence[str], of: _TableFacts) -> Arranged:
     """Return a table with commas or the like between its cells."""
     if of.columns or '"' in some[0]:
         return Arranged(text, of.columns)
-    found, mark = _columns_of_marks(some, of.source, of.header, of.names)
+    found, mark = _columns_of_marks(some, of)
     return Arranged(text, found, _unnamed(found), mark)
 
 
@@ -110,11 +119,13 @@ def _of_blanks(
         return Arranged(text, columns)
     if not columns:
         rows = [line.split() for line in some]
-        columns, is_row = _columns_of_blanks(rows, comments, of.source, of.header, of.names)
+        columns, is_row = _columns_of_blanks(rows, comments, of)
     if not columns:
         return Arranged(text, ())
     first = next(at for at, line in enumerate(lines) if line.strip())
     kept = [line if is_row or at != first else "" for at, line in enumerate(lines)]
+    if not is_row:
+        _refuse_blanks_within(columns, kept, of)
     parted = "\n".join(_TAB.join(line.split(None, len(columns) - 1)) for line in kept)
     return Arranged(parted, columns, _unnamed(columns) if is_row and not of.columns else "", _TAB)
 
@@ -135,12 +146,6 @@ def _head(text: str) -> tuple[str, list[str]]:
 def _is_plain(first: str) -> bool:
     """Return whether a first line is neither a comment nor the number of rows."""
     return not first.startswith("#") and not first.strip().isdecimal()
-
-
-def _reason(why: str, columns: Sequence[str]) -> str:
-    """Say which lines and columns were understood."""
-    named = f"no line names its columns, which are {quoted_names(columns)}" if columns else ""
-    return "; ".join(filter(None, (why, named)))
 
 
 def _take_comments(lines: list[str]) -> list[list[str]]:
@@ -168,9 +173,7 @@ def _take_count(lines: list[str]) -> str:
     return count
 
 
-def _columns_of_marks(
-    some: Sequence[str], source: str, header: Collection[str], names: Names
-) -> tuple[tuple[str, ...], str]:
+def _columns_of_marks(some: Sequence[str], of: _TableFacts) -> tuple[tuple[str, ...], str]:
     """Return the columns of a table with commas or the like that has no line with their names.
 
     Also return what stands between its cells; both are empty for a table with such a line.
@@ -180,57 +183,87 @@ def _columns_of_marks(
             rows = [[cell.strip() for cell in first_record(line, mark)] for line in some]
         except CsvError:
             continue
-        if _is_header(rows[0], header):
+        if _is_header(rows, of):
             break
-        at = _column_of_images(rows, names) if {*map(len, rows)} == {len(rows[0])} else None
+        at = _column_of_images(rows, of) if {*map(len, rows)} == {len(rows[0])} else None
         if at is not None:
-            return _asked(rows, at, source), mark
+            return _asked(rows, at, of.source), mark
     return (), ""
 
 
 def _columns_of_blanks(
-    rows: Sequence[Sequence[str]],
-    comments: Sequence[Sequence[str]],
-    source: str,
-    header: Collection[str],
-    names: Names,
+    rows: Sequence[Sequence[str]], comments: Sequence[Sequence[str]], of: _TableFacts
 ) -> tuple[tuple[str, ...], bool]:
     """Return the columns of a table with blanks, and whether its first line is a row."""
     first, others = rows[0], rows[1:]
     widths = {*map(len, others)} or {len(first)}
-    if _is_header(first, header):
+    if _is_header(rows, of):
         return (tuple(first), False) if min(widths) >= len(first) else ((), True)
-    if _column_of_images(others or rows, names) != 0:
+    if _column_of_images(others or rows, of) != 0:
         return (), True
-    if widths == {len(first) + 1} and not _are_images(first[:1], names):
+    if widths == {len(first) + 1} and not _are_images(first[:1], of.names):
         return ("path", *first), False  # CelebA's attributes, where the images have no name
     widths.add(len(first))
     for words in comments:
-        if {len(words)} == widths and _is_header(words, header):
+        if {len(words)} == widths and _has_usual_name(words, of.header):
             return tuple(words), True
     if len(widths) > 1 and min(widths) > 1:  # the names of some classes have blanks
         return ("path", "label"), True
-    return _asked(rows, 0, source), True
+    return _asked(rows, 0, of.source), True
 
 
-def _is_header(cells: Sequence[str], header: Collection[str]) -> bool:
+def _refuse_blanks_within(columns: Sequence[str], lines: Sequence[str], of: _TableFacts) -> None:
+    """Refuse rows with more words than columns, unless it is clear that the last has blanks.
+
+    It is if the last holds the labels, or if those between it and the first hold numbers.
+    """
+    count = len(columns)
+    are_labels = [name.lower() in of.labels for name in columns]
+    unclear = [at for at in range(1, count - 1) if are_labels[at] or not are_labels[-1]]
+    if not unclear:
+        return
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if len(words) > count and not all(_NUMBER.fullmatch(words[at]) for at in unclear):
+            raise SourceError(
+                f"{of.source}:{number}: {len(words)} words, where the header names {count} "
+                f"columns, {quoted_names(columns)}: put commas or tabs between the cells"
+            )
+
+
+def _has_usual_name(cells: Sequence[str], header: Collection[str]) -> bool:
     has_name = any(cell.lower() in header for cell in cells)
     return has_name and not any(map(_IMAGE.fullmatch, cells))
 
 
-def _column_of_images(rows: Sequence[Sequence[str]], names: Names) -> int | None:
+def _is_header(rows: Sequence[Sequence[str]], of: _TableFacts) -> bool:
+    """Return whether the first row has a usual name of a column and is not the row of an image.
+
+    A class may be called `y` or `name`, like a column.
+    """
+    return _has_usual_name(rows[0], of.header) and _column_of_images(rows, of) is None
+
+
+def _column_of_images(rows: Sequence[Sequence[str]], of: _TableFacts) -> int | None:
     """Return the column whose cells name images, in the first row as well; None if none does.
 
-    Numbers may be names of images and classes alike, so names without an extension come first.
+    Numbers may be names of images and classes alike, so names without an extension come first,
+    or are texts in the second of two columns. The usual name of a column is no image.
     """
     least = MOST * len(rows)
-    for at, cell in enumerate(rows[0]):
+    first = rows[0]
+    for at, cell in enumerate(first):
         cells = [row[at] for row in rows if at < len(row)]
         if _IMAGE.fullmatch(cell) and sum(map(bool, map(_IMAGE.fullmatch, cells))) >= least:
             return at
-    firsts = [row[0] for row in rows]
-    known = names(firsts)
-    return 0 if firsts[0] in known and sum(cell in known for cell in firsts) >= least else None
+    texts = [1] if len(first) == 2 and not first[1].isdecimal() else []  # noqa: PLR2004
+    tried = [at for at in (0, *texts) if first[at].lower() not in of.header]
+    found = of.names([first[at] for at in tried]) if tried else ()
+    for at in tried:
+        cells = [row[at] for row in rows if at < len(row)]
+        if first[at] in found and sum(map(of.names(cells).__contains__, cells)) >= least:
+            return at
+    return None
 
 
 def _are_images(cells: Sequence[str], names: Names) -> bool:

@@ -150,7 +150,8 @@ def arranged_among(
 ) -> Arranged:
     """Find the rows and columns of a table that names some images, in their column ``path``."""
     header = {*PATH_COLUMNS, *LABEL_COLUMNS, *BOX_COLUMNS}
-    return arranged(text, source, columns, header, partial(_names_among, images))
+    names = partial(_names_among, images)
+    return arranged(text, source, columns, header, names, LABEL_COLUMNS)
 
 
 def _names_among(images: pl.DataFrame, cells: Collection[str]) -> Collection[str]:
