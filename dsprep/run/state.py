@@ -334,7 +334,7 @@ def begin_join(
         require_own_files(state.target)
     make_way(state, names, overwrite, is_finished)
     if is_tree and not state.resumed:
-        require_free(state.target)
+        require_free(state.target, overwrite=overwrite)
     there = [] if state.resumed or overwrite else sorted(state.target.stamps(names))
     for name in there[:1]:
         raise _file_of_others(state.target, name)

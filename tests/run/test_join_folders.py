@@ -86,6 +86,11 @@ def test_the_files_are_those_of_one_machine(
     assert run_here("join", *reversed(folders), dest).out.startswith(f"{dest}: already joined")
     assert run_here("join", *reversed(folders), dest, "--overwrite").code == 0
     assert there() == first
+    if "://" not in dest:
+        Path(f"{dest}-1").write_text("a file of others")
+        refused = run_here("join", *folders, f"{dest}-1", "--overwrite")
+        assert (refused.code, "or remove it if dsprep wrote it" in refused.err) == (5, True)
+        Path(f"{dest}-1").unlink()
     # Two at first, and then the third.
     assert run_here("join", *folders[:2], f"{dest}-2").code == 0
     assert run_here("join", f"{dest}-2", folders[2], dest, "--overwrite").code == 0
