@@ -23,6 +23,8 @@ from dsprep.units import format_some, quoted
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = r"^[0-9a-f]{8}-"  # what Label Studio puts before the names of files
 _ODD = r"\\|://|\?d=|(?:^|/)\.{0,2}(?:/|$)"  # of names that are no plain paths
+_MOST_LEVELS = 64  # directories at the ends of paths that tell them apart
+_SHOWN = 200  # characters of a path in a message
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -138,9 +140,8 @@ class Matches(NamedTuple):
             more = "" if others.is_empty() else more
         else:
             where, more = f"{where}:{lines.filter(unclear)[0]}", also(lines.filter(unclear))
-        said = (
-            f"{says.format(quoted(names[0]))} {one[0]!r} or {other[0]!r}{advice(one[0], other[0])}"
-        )
+        paths = f"{quoted(one[0], _SHOWN)} or {quoted(other[0], _SHOWN)}"
+        said = f"{says.format(quoted(names[0]))} {paths}{advice(one[0], other[0])}"
         raise SourceError(f"{where}: {said}{more}")
 
 
@@ -211,7 +212,7 @@ def _nearest(
     names = names.with_columns(above=_directories("name"))
     known = known.with_columns(above=_directories("path"))
     length = pl.col("above").list.len()
-    depth = min(each.select(length.max()).item() for each in (names, known))
+    depth = min(_MOST_LEVELS, *(each.select(length.max()).item() for each in (names, known)))
     for is_whole, count in product((True, False), range(depth, 0, -1)):
         end = pl.col("above").list.tail(count).list.join("/").alias("end")
         few, some = (each.filter(length >= count).with_columns(end) for each in (names, known))

@@ -72,6 +72,16 @@ def test_the_nearest_path_counts_for_what_was_written_elsewhere(
     assert names == ["a/1.jpg", name]
 
 
+def test_directories_without_end_tell_paths_apart_by_the_last_ones() -> None:
+    above = "b/" * 16_000
+    paths = [f"x/{above}a/1.jpg", f"y/{above}c/1.jpg", f"z/{above}c/1.jpg"]
+    found = find_elsewhere([f"q/{above}a/1.jpg", f"q/{above}c/1.jpg"], paths)
+    assert found.paths.to_list() == [paths[0], None]
+    with pytest.raises(SourceError) as caught:
+        found.refuse_several("a.json")
+    assert len(str(caught.value)) < 1000
+
+
 def test_half_a_character_is_in_no_path() -> None:
     found = find_elsewhere(["\ud800.jpg", "c/\ud800", "1.jpg"], PATHS)
     assert found.paths.to_list() == [None, None, "1.jpg"]
