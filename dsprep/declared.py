@@ -24,6 +24,8 @@ from dsprep.errors import OptionError
 from dsprep.opening import same_directory
 from dsprep.options import given_options, option_name
 
+_LARGEST = (1 << 53) - 1  # the whole numbers that all readers of JSON tell apart
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,6 +43,7 @@ class Option(NamedTuple):
     choices: Sequence[str] = ()
     metavar: str = ""
     least: int | None = 1  # the smallest number that it takes; None if any
+    most: int = _LARGEST  # the largest one
     rare: bool = False  # whether only `--help-all` shows it
     folders: bool = False  # whether the formats to choose from include those of a folder
 
@@ -215,6 +218,15 @@ def require_choice(declared: Option, name: str, value: Any) -> None:
     """Refuse a value that is none of the choices of an option, which messages call by a name."""
     if declared.choices and value is not None and value not in declared.choices:
         raise OptionError(f"{name} {value}: choose one of {', '.join(declared.choices)}")
+
+
+def require_number(declared: Option, number: int, where: str = "") -> None:
+    """Refuse a number that an option does not take; messages begin with ``where``."""
+    least, most = declared.least, declared.most
+    if least is not None and number < least:
+        raise OptionError(f"{where}{number} is less than {least}")
+    if number > most:
+        raise OptionError(f"{where}{number} is more than {most}")
 
 
 def unchecked(function: Callable[P, R]) -> Callable[P, R]:

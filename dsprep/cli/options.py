@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from dsprep.cli.help import GroupedCommand, GroupedOption, given_on_the_command_line, option_group
-from dsprep.declared import Option, options_in, unchecked
+from dsprep.declared import Option, options_in, require_number, unchecked
 from dsprep.errors import OptionError
 from dsprep.options import option_name
 from dsprep.plan.image_options import TransformOptions
@@ -38,27 +38,26 @@ class Parsed(click.ParamType[T]):
             self.fail(str(error), param, ctx)
 
 
-def count(least: int = 1) -> Parsed[int]:
-    """Return the type of whole numbers that are not too small."""
-    return Parsed("n", lambda text: _read_count(text, least))
+def count(declared: Option) -> Parsed[int]:
+    """Return the type of the whole numbers that an option takes."""
+    return Parsed("n", lambda text: _read_count(text, declared))
 
 
-def _read_count(text: str, least: int) -> int:
+def _read_count(text: str, declared: Option) -> int:
     try:
         number = int(text)
     except ValueError:
         raise OptionError(f"{text!r} is not a whole number") from None
-    if number < least:
-        raise OptionError(f"{number} is less than {least}")
+    require_number(declared, number)
     return number
 
 
 def _parse_dimensions(text: str) -> int | tuple[int, int]:
     """Read ``N`` or ``WxH``."""
     parts = text.lower().split("x")
-    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+    if len(parts) > 2 or not all(part.isdecimal() and part.strip("0") for part in parts):
         raise OptionError(f"{text!r} is neither a number of pixels nor WIDTHxHEIGHT")
-    numbers = tuple(int(part) for part in parts)
+    numbers = tuple(_read_count(part, Option()) for part in parts)
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
@@ -288,9 +287,8 @@ def _click_option(declared: Option) -> click.Parameter:
 def _list_type(declared: Option) -> Parsed[Any] | None:
     """Return what reads several values at once; None if the option takes one at a time."""
     if declared.hint == "Sequence[int]":
-        least = declared.least or 0
         return Parsed(
-            "n[,n...]", lambda text: tuple(_read_count(each, least) for each in _split(text))
+            "n[,n...]", lambda text: tuple(_read_count(each, declared) for each in _split(text))
         )
     return Parsed("name[,name...]", _split) if "," in declared.metavar else None
 
@@ -307,7 +305,7 @@ def _number_type(declared: Option) -> click.ParamType[Any] | None:
     if hint.startswith("float"):
         return click.FLOAT
     if hint.startswith("int"):
-        return click.INT if declared.least is None else count(declared.least)
+        return click.INT if declared.least is None else count(declared)
     return None
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from dsprep.arguments import AnyPath, accept
-from dsprep.declared import Option, Options, options_in, require_choice
+from dsprep.declared import Option, Options, options_in, require_choice, require_number
 from dsprep.errors import OptionError
 from dsprep.options import option_name
 from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
@@ -198,9 +198,8 @@ def checked(where: str, declared: Option, hint: Any, value: Any) -> Any:
     """Return a value as the public functions take it, or refuse it as they do."""
     found = accept(where, hint, value)
     require_choice(declared, where, found)
-    is_small = isinstance(found, int) and declared.least is not None and found < declared.least
-    if is_small and not isinstance(found, bool):
-        raise OptionError(f"{where}: {found} is less than {declared.least}")
+    if isinstance(found, int) and not isinstance(found, bool):
+        require_number(declared, found, f"{where}: ")
     if is_path(declared.name, found):
         for path in (found,) if isinstance(found, str) else found:
             _require_inside(where, path)

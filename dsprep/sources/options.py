@@ -121,6 +121,7 @@ class AnySourceOptions(AnnotationOptions):
         "site1/cat/1.jpg for 1. Each side becomes shards of its own: site1-000000.tar. Directories "
         "called train, test and the like need no option.",
         metavar="DEPTH",
+        most=1000,
     )
     path_column: str | None = _rare_labels(
         "The column of paths or ids in --labels.", metavar="NAME"

@@ -140,6 +140,7 @@ class TestTaken:
             (MARK + "[labels]\nzzz = 'a'", "labels.zzz: no such option"),
             (MARK + "[x]\nlabels = 'a'", "x.labels: belongs to the table labels"),
             (MARK + "[source]\nsides-from = 0", "source.sides-from: 0 is less than 1"),
+            (MARK + f"[source]\nsides-from = {9**30}", f"sides-from: {9**30} is more than 1000"),
             (MARK + "[fields]\nlook = 'some'", "fields.look some: choose one of all"),
             (MARK + "[fields]\nschema = {a = 1}", "fields.schema={'a': 1} is of type dict; give"),
             (MARK + "[source]\nlayout = 'a'", "source.layout: no such option"),
