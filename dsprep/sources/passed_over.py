@@ -13,6 +13,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from dsprep.errors import BadSample, DsprepError, SourceError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _SHOWN = 5  # kinds of files that a message names
+_MOST_BYTES = 64 << 20  # of samples that are read to try an option
 _ADVICE = {f"{HOLDS} {kind.name}": kind.advice for kind in reversed(UNREAD)}
 
 
@@ -210,5 +212,20 @@ def _makes_samples(catalog: Catalog, are_whole: bool) -> bool:
     """
     if not len(catalog) or (lacks_labels(catalog) and not are_whole):
         return False
-    made = list(catalog.reader.read(catalog.slice(0, SOME).rows()))
-    return 2 * sum(not isinstance(each, BadSample) for each in made) > len(made)
+    some = _few(catalog)
+    made = bad = 0
+    for each in catalog.reader.read(some.rows()):
+        if isinstance(each, BadSample):
+            bad += 1
+        else:
+            made += 1
+        if 2 * max(made, bad) > len(some):
+            break
+    return made > bad
+
+
+def _few(catalog: Catalog) -> Catalog:
+    """Return the first samples, of which there are fewer if they are large."""
+    some = catalog.slice(0, SOME)
+    totals = accumulate(some.table["size"].fill_null(0))
+    return some.slice(0, max(1, sum(total <= _MOST_BYTES for total in totals)))

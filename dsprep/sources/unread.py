@@ -18,6 +18,7 @@ _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _VIA = "export them from VIA by Export Annotations (COCO format)"
 _CAPTIONS = "write each caption into a text of its image's name, such as a.txt for a.jpg"
 _ROWS = 5  # lines that have to look alike
+_LONGEST = 1000  # characters of a line that are looked at
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 
 
@@ -45,7 +46,7 @@ _DOTA = rf"(?:{_NUMBER}[ ,]+){{8}}[A-Za-z][\w-]*(?: +\d)?"
 _ICDAR = rf"(?:{_NUMBER} ?, ?){{8}}[^\s,].*|\d+,? +\d+,? +\d+,? +\d+,? +\".*\""
 _MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
 _YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
-_ADE = r'\d+ # \d+ # [01] # .* # .* # ".*"'
+_ADE = r'\d+ # \d+ # [01] # [^#]* # [^#]* # ".*"'
 _AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
 _WIDER = (r"\S.*\.(?:jpe?g|png)", r"\d+", rf"\d+ \d+ \d+ \d+(?: {_NUMBER})*")
 
@@ -120,7 +121,8 @@ def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:
     if patterns is _WIDER:  # the next image follows the boxes of the first
         rows = rows[: len(patterns)]
     wanted = [*first, *[last] * (len(rows) - len(first))]
-    return all(re.fullmatch(want, row) for want, row in zip(wanted, rows, strict=True))
+    pairs = zip(wanted, rows, strict=True)
+    return all(re.fullmatch(want, row[:_LONGEST]) for want, row in pairs)
 
 
 def text_of(head: bytes) -> str:

@@ -7,9 +7,12 @@ import re
 import shutil
 import zipfile
 from array import array
+from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 from PIL import Image
@@ -17,18 +20,21 @@ from PIL import Image
 import dsprep
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import count_skipped
+from dsprep.rows import Rows
+from dsprep.sources import passed_over
 from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kinds
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
 from dsprep.sources.likely_masks import MOST_DECODED
 from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.source import make_source
-from dsprep.sources.unread import UNREAD
+from dsprep.sources.unread import UNREAD, unread_kind
 from tests.attack.test_annotation_files import label_studio
 from tests.sources.boxes import SIZE, box, coco, kinds, notes, read, voc, voc_object, write
 from tests.sources.test_budget import counted  # noqa: F401
 
 Content = dict[str, str | bytes | None]
 
+HEAD = 1 << 16  # the characters of a file that are looked at
 IMAGES: Content = {f"{number:03d}.jpg": None for number in range(4)}
 CLASSES: Content = {f"{kind}/{number}.jpg": None for kind in ("cat", "dog") for number in range(3)}
 KITTI = "Car 0.00 0 -1.82 587.01 173.33 614.12 200.12 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n"
@@ -51,6 +57,32 @@ HEADS_OF_KINDS = {
     "Pascal VOC": ("xml/000.xml", voc(voc_object("cat", (1, 2, 3, 4)))),
     "YOLO": ("txt/000.txt", "0 0.5 0.5 0.1 0.1\n"),
 }
+
+
+@pytest.mark.parametrize(
+    "piece",
+    (
+        '" # ',
+        "0 # 0 # 1 # ",
+        "1 ",
+        "1,",
+        "1, ",
+        "a ",
+        "a.jpg",
+        '"',
+        " ",
+        "[{",
+        '"shapes" ',
+        "-1.e1 ",
+    ),
+)
+def test_a_hostile_head_takes_no_more_time_than_another(piece: str) -> None:
+    beginnings = ("", "0 # 0 # 1 # ", "Car ", "1 2 3 4 5 6 7 8 ", '1, 1, 1, 1, "', '"objects":')
+    paths = ("a.txt", "a.xml", "a.json", "a.csv", "ava_a.csv", "gt.txt", "a.pts", "a.vott", "x/a")
+    for beginning in beginnings:
+        head = (beginning + piece * HEAD)[:HEAD].encode() + b"\n" + b"a" * 9
+        for path in paths:
+            unread_kind(path, head)  # a pattern of the square or more would take minutes
 
 
 @pytest.mark.parametrize("name", HEADS_OF_KINDS)
@@ -572,6 +604,27 @@ def test_an_option_for_some_of_the_images_says_so(tmp_path: Path) -> None:
     root = write(tmp_path / "set", IMAGES | {"labels.csv": table + "none.jpg,y\n"})
     with pytest.raises(SourceError, match="to take it in, for 3 of 4 images: --labels"):
         dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+
+
+def test_an_option_is_tried_with_few_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, _ = read(write(tmp_path / "set", CLASSES))
+    made: list[object] = []
+    samples = catalog.reader.read(catalog.rows())
+
+    def read_some(rows: Rows) -> Iterator[object]:
+        for _ in rows.ids:
+            made.append(next(samples))
+            yield made[-1]
+
+    catalog = replace(catalog, reader=mock.Mock(read=read_some))
+    assert passed_over._makes_samples(catalog, are_whole=True)
+    assert len(made) == len(CLASSES) // 2 + 1  # more than half
+    made.clear()
+    monkeypatch.setattr(passed_over, "_MOST_BYTES", 1)
+    assert passed_over._makes_samples(catalog, are_whole=True)
+    assert len(made) == 1
 
 
 def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path) -> None:
