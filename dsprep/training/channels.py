@@ -288,9 +288,14 @@ def _lines(path: str, attributes: Sequence[str]) -> list[Unit]:
 
 def _files_meant(path: str, named: Sequence[tuple[int, str]], root: str) -> Iterator[str]:
     """Return the files that the references of a manifest mean."""
-    names = [name for _, name in named]
-    found = find_elsewhere(names, (file for file, _ in facts_of(root)[0].files)).paths.to_list()
-    for (number, _), file in zip(named, found, strict=True):
+    import polars as pl
+
+    numbers, names = zip(*named, strict=True)
+    meant = find_elsewhere(names, (file for file, _ in facts_of(root)[0].files))
+    advice = f": give its path below {root}"
+    meant.refuse_several(path, lambda one, two: advice, lines=pl.Series(numbers))
+    found = meant.paths.to_list()
+    for number, file in zip(numbers, found, strict=True):
         if file is None:
             raise _refusal(path, number, root)
     return (os.path.join(root, file) for file in found)

@@ -689,12 +689,19 @@ def test_a_side_of_a_hostile_manifest_is_no_path(made: Path, tmp_path: Path) -> 
         ('{"source-ref": "no.jpg"}', "x.manifest:1: is no JSON object whose references are files"),
         ('{"class": 1}', "x.manifest:1: has no attribute 'source-ref'"),
         ("[]", "x.manifest:1: is no JSON object"),
+        (
+            '{"source-ref": "b.jpg"}',
+            "x.manifest:1: 'b.jpg' may mean 'one/b.jpg' or 'two/b.jpg': give its path below",
+        ),
         ("", "x.manifest: names no files"),
     ],
 )
 def test_wrong_manifests(tmp_path: Path, line: str, told: str) -> None:
     (tmp_path / "x.manifest").write_text(line + "\n")
     (tmp_path / "a.jpg").write_bytes(jpeg())
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "b.jpg").write_bytes(jpeg())
     with pytest.raises(SourceError, match=told):
         dsprep.serve(tmp_path / "x.manifest", fifo=tmp_path / "ml", attributes=["source-ref"])
 
