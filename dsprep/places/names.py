@@ -44,6 +44,7 @@ _BOUNDED = re.compile(
     rf"(?<!{_LETTER})(?:(?:{_LOWER}|{_TITLE})(?!{_SMALL})|(?:{_UPPER})(?!{_LETTER}))"
     rf"|(?<=[a-z])(?:{_TITLE})(?!{_SMALL})"
 )
+_TRAINVAL = re.compile(r"(?<![a-z])trainval(?![a-z])", re.IGNORECASE)
 # Directories beside sides that hold what belongs to their images: `trainannot`, `val_masks`, `gt`.
 _COMPANION = re.compile(
     rf"(?:(?:{_LOWER})[\W\d_]*)?"
@@ -164,6 +165,28 @@ def is_side_alone(name: str) -> bool:
 def is_companion(name: str) -> bool:
     """Return whether a directory is called like one of masks or annotations, maybe of a side."""
     return _COMPANION.fullmatch(name.lower()) is not None
+
+
+def told_side(name: str) -> SideName | None:
+    """Return the side that the name of an annotation file tells: also `trainval`."""
+    if found := side_name(name):
+        return found
+    both = _TRAINVAL.search(name)
+    return SideName("trainval", _TRAINVAL.sub("", name, count=1).lower()) if both else None
+
+
+def told_sides(paths: Sequence[str], stems: Sequence[str]) -> Sequence[str]:
+    """Return the side of each annotation file, by its name or its directory's; none if not all.
+
+    No two are of one side, and `trainval` is a side beside `test` alone.
+    """
+    above = (os.path.basename(os.path.dirname(path)) for path in paths)
+    found = [told_side(stem) or told_side(name) for stem, name in zip(stems, above, strict=True)]
+    sides = [each.side for each in found if each is not None]
+    if len(sides) < len(paths) or len(set(sides)) < len(sides):
+        return ()
+    overlaps = "trainval" in sides and {*sides} != {"trainval", "test"}
+    return () if overlaps else sides
 
 
 def usual_side(split: str) -> str:

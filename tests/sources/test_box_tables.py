@@ -89,6 +89,51 @@ def test_directories_tell_apart_what_tables_call_alike(tmp_path: Path) -> None:
     assert sides(zipped) == sides(catalog)
 
 
+def test_a_directory_called_like_a_side_wins(tmp_path: Path) -> None:
+    images = ("images/train/1.jpg", "images/train_extra/1.jpg", "images/val/1.jpg")
+    tables = {f"{side}.csv": f"{VOTT}1.jpg,10,5,30,15,{side}\n" for side in ("train", "val")}
+    root = write(tmp_path, {**dict.fromkeys(images), **tables})
+    named = [str(root / name) for name in tables]
+    found = boxes(read(root / "images", annotations=named)[0])
+    assert {path: [box[0] for box in own] for path, own in found.items()} == {
+        "train/1.jpg": ["train"],
+        "train_extra/1.jpg": [],
+        "val/1.jpg": ["val"],
+    }
+    (root / "images/train").rename(root / "images/train_more")
+    with pytest.raises(SourceError, match=r"'1.jpg' may mean '(train|val).*' or '(train|val)"):
+        read(root / "images", annotations=named)
+
+
+def test_train_and_val_in_one_table_beside_test(tmp_path: Path) -> None:
+    images = dict.fromkeys(("trainval/1.jpg", "test/1.jpg"))
+    tables = {f"{side}.csv": f"{VOTT}1.jpg,10,5,30,15,dog\n" for side in ("trainval", "test")}
+    root = write(tmp_path, {**images, **tables})
+    catalog, _ = read(root, annotations=[str(root / name) for name in tables])
+    assert sides(catalog) == {"trainval/1.jpg": "trainval", "test/1.jpg": "test"}
+    (root / "val.csv").write_text(tables["test.csv"])
+    named = [str(root / name) for name in ("trainval.csv", "val.csv")]
+    with pytest.raises(SourceError, match="'1.jpg' may mean"):  # they share images: no sides
+        read(root, annotations=named)
+
+
+def test_what_else_lies_beside_a_table(tmp_path: Path) -> None:
+    """Nothing that nobody gave is an error, and no table is overlooked."""
+    images = dict.fromkeys(("images/1.jpg", "images/2.jpg", "images/3.jpg"))
+    root = write(tmp_path, {**images, "b/one.csv": f"{VOTT}1.jpg,10,5,30,15,dog\n"})
+    (root / "b/x.csv").mkdir()
+    (root / "b/gone.csv").symlink_to("nowhere")
+    (root / "b/broken.csv").write_bytes(f"{VOTT}2.jpg,1\n".encode() + b"\xff\xfe\n")
+    (root / "b/bare.csv").touch()
+    for number in range(1100):
+        (root / f"b/{number}.txt").touch()
+    (root / "b/zz.csv").write_text(f"{VOTT}2.jpg,10,5,30,15,dog\n")
+    for source in (root, root / "images"):
+        catalog, findings = read(source, annotations=[str(root / "b/one.csv")])
+        assert [*map(len, boxes(catalog).values())] == [1, 0]
+        assert options_in(notes(findings).replace(",", "")) == [str(root / "b/zz.csv")]
+
+
 def test_an_image_that_only_another_table_boxes_is_not_without_objects(tmp_path: Path) -> None:
     root = vott(tmp_path)
     catalog, findings = read(root, annotations=[str(root / "train-export.csv")])
@@ -116,6 +161,22 @@ def test_tables_of_one_side_are_one_set(tmp_path: Path) -> None:
     assert "b.csv:3: the box 1, 2, x, 4 is not four numbers" in notes(findings)
     (root / "b.csv").write_text(f"{head}2.jpg,ant,3,10,5,30,15\n")
     with pytest.raises(SourceError, match="the class 3 is 'zebra', 'ant' in the files"):
+        read(root, annotations=named)
+
+
+def test_a_table_without_ids_beside_one_with(tmp_path: Path) -> None:
+    head = "image,xmin,ymin,xmax,ymax,class_name"
+    tables = {"a.csv": f"{head},class_id\n1.jpg,10,5,30,15,cat,7\n1.jpg,10,5,30,15,ant,9\n"}
+    tables["b.csv"] = f"{head}\n2.jpg,10,5,30,15,ant\n"
+    root = write(tmp_path, {**dict.fromkeys(("1.jpg", "2.jpg")), **tables})
+    named = [str(root / name) for name in tables]
+    catalog, _ = read(root, annotations=named)
+    assert [own[-1][0] for own in boxes(catalog).values()] == ["ant", "ant"]
+    assert catalog.settled.schema.by_name["objects"].ids == (7, 9)
+    (root / "b.csv").write_text(f"{head}\n2.jpg,10,5,30,15,bee\n")
+    with pytest.raises(
+        SourceError, match=r"b.csv: does not number its classes.*a.csv.* has no 'bee'"
+    ):
         read(root, annotations=named)
 
 

@@ -130,6 +130,11 @@ def test_named_with_several_files(tmp_path: Path) -> None:
     catalog, findings = read(root / "img", annotations=named)
     assert sides(catalog) == {"1.jpg": "train", "2.jpg": "val"}
     assert kinds(findings) == {"3.jpg": "unlisted"}
+    both = [root / name for name in ("instances_trainval.json", "instances_test.json")]
+    for path, old in zip(both, named, strict=True):
+        path.write_bytes(Path(old).read_bytes())
+    catalog, _ = read(root / "img", annotations=[*map(str, both)])
+    assert sides(catalog) == {"1.jpg": "trainval", "2.jpg": "test"}
     catalog, _ = read(root / "img", annotations=named[:1], unlisted="keep")
     assert boxes(catalog) == {"1.jpg": [CAT], "2.jpg": [], "3.jpg": []}
     with pytest.raises(OptionError, match="--unlisted keep"):

@@ -6,22 +6,22 @@ import os
 import posixpath
 import shlex
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import Extent
-from dsprep.errors import SourceError
+from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbers_of
-from dsprep.places.names import side_name
+from dsprep.places.names import SideName, told_side, told_sides
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.boxes import TableBoxes, images_named, scan_boxes, scan_of
 from dsprep.sources.annotated.masks import TableMasks
-from dsprep.sources.annotation_kind import LOOKED_AT, AnnotatedPlace
+from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.kind import HEAD
 from dsprep.storage.files import entries, full_path, open_file
 from dsprep.units import format_some, quoted_names
@@ -42,11 +42,11 @@ def scan_named(source: Source, place: AnnotatedPlace) -> Scan:
     top = f"{full_path(source.root)}/"
     used = [each.member or full_path(each.path).removeprefix(top) for each in place.named]
     scan = scan._replace(used=used)
-    others = _tables_alike(place)
+    named_by = {path: _images_named(source, path, place.files) for path in _tables_alike(place)}
+    others = [path for path, names in named_by.items() if names]
     if not others:
         return scan
-    elsewhere = {name for path in others for name in images_named(source, path, place.files)}
-    elsewhere -= {*scan.names}
+    elsewhere = {*chain.from_iterable(named_by.values())} - {*scan.names}
     more = " ".join(f"--annotations {shlex.quote(path)}" for path in others)
     said = f"images that only {format_some(others)} has boxes for are left out: give {more}, too"
     notes = [Finding("note", "", said)] if elsewhere else []
@@ -63,13 +63,23 @@ def _tables_alike(place: AnnotatedPlace) -> Sequence[str]:
     else:
         directories = {os.path.dirname(path) for path in named}
         beside = [
-            os.path.join(directory, entry.name)
+            os.path.join(directory, name)
             for directory in sorted(directories)
-            for entry in islice(entries(directory or "."), LOOKED_AT)
+            for name in _tables_in(directory, place)
         ]
-        lines = {path: _first_line(path) for path in [*named, *beside] if _is_table(path)}
-    columns = {lines[path] for path in named if path in lines}
+        lines = {path: _first_line(path) for path in [*filter(_is_table, named), *beside]}
+    columns = {lines[path] for path in named if path in lines} - {b""}
     return sorted(path for path, line in lines.items() if line in columns and path not in named)
+
+
+def _tables_in(directory: str, place: AnnotatedPlace) -> Sequence[str]:
+    """Return the names of the tables in a directory; SOURCE is not listed again."""
+    top, path = full_path(place.root), full_path(directory or ".")
+    if f"{path}/".startswith(f"{top}/"):
+        below = path[len(top) + 1 :]
+        found = map(posixpath.split, filter(_is_table, place.others))
+        return [name for own, name in found if own == below]
+    return sorted(filter(_is_table, (entry.name for entry in entries(directory or "."))))
 
 
 def _is_table(path: str) -> bool:
@@ -77,15 +87,38 @@ def _is_table(path: str) -> bool:
 
 
 def _first_line(path: str) -> bytes:
-    with open_file(path) as file:
-        return file.pread(HEAD, 0).partition(b"\n")[0]
+    """Read the first line of a file; it is empty if the file cannot be read."""
+    try:
+        with open_file(path) as file:
+            return file.pread(HEAD, 0).partition(b"\n")[0]
+    except OSError:
+        return b""
+    except StoreError as error:
+        _raise_if_it_passes(error)
+        return b""
+
+
+def _images_named(source: Source, path: str, files: Files) -> Sequence[str]:
+    """Return what a table that nobody gave calls its images; nothing if it cannot be read."""
+    try:
+        return images_named(source, path, files)
+    except (SourceError, OptionError, StoreError) as error:
+        _raise_if_it_passes(error)
+        return ()
+
+
+def _raise_if_it_passes(error: DsprepError) -> None:
+    """Raise an error that another try may not have: nothing that is packed depends on it."""
+    if isinstance(error, StoreError) and error.kind in ("expired", "transient"):
+        raise error
 
 
 def together(scans: Sequence[Scan], paths: Sequence[str], source: Source, files: Files) -> Scan:
     """Return what several files tell as one scan; each file is a side, if their names are."""
     if len(scans) == 1:
         return scans[0]
-    sides = sides_of(paths)
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    sides = told_sides(paths, stems) or [""] * len(paths)
     where = os.path.dirname(paths[0]) or "."
     classes, ids = _classes_of(scans, source, paths)
     digest = sha256("".join(scan.digest for scan in scans).encode()).hexdigest()
@@ -110,9 +143,11 @@ def _names(scans: Sequence[Scan], sides: Sequence[str], files: Files) -> Sequenc
 
     So `1.jpg` of `train.csv` is `train/1.jpg`, where `val/1.jpg` is there as well.
     """
-    paths = files.table["path"].str.extract("^(.*)/").unique().drop_nulls()
-    parts = {part for path in paths for part in path.split("/")}
-    named = {found.side: part for part in sorted(parts) if (found := side_name(part))}
+    directories = files.table["path"].str.extract("^(.*)/").unique().drop_nulls().to_list()
+    paths = [path.split("/") for path in directories]
+    told = {part: found for part in {*chain(*paths)} if (found := told_side(part))}
+    levels = [[part for part in path if part in told] for path in paths]
+    named = {side: _directory_of(side, levels, told) for side in sides if side}
     return [
         posixpath.join(named.get(side, ""), name)
         for scan, side in zip(scans, sides, strict=True)
@@ -120,14 +155,20 @@ def _names(scans: Sequence[Scan], sides: Sequence[str], files: Files) -> Sequenc
     ]
 
 
-def sides_of(paths: Sequence[str]) -> Sequence[str]:
-    """Return the side that each table is, by its name or its directory's; empty if none are."""
-    stems = (os.path.splitext(os.path.basename(path))[0] for path in paths)
-    above = (os.path.basename(os.path.dirname(path)) for path in paths)
-    found = [side_name(stem) or side_name(name) for stem, name in zip(stems, above, strict=True)]
-    sides = [side.side for side in found if side is not None]
-    is_divided = len(sides) == len(paths) == len(set(sides))
-    return sides if is_divided else [""] * len(paths)
+def _directory_of(side: str, paths: Sequence[Sequence[str]], told: Mapping[str, SideName]) -> str:
+    """Return what the directory of a side is called: so, or as the only one with its name.
+
+    It is empty if there are several: names that may mean images in each of them are refused.
+    """
+    exact, others = set[str](), set[str]()
+    for path in paths:
+        own = [part for part in path if told[part].side == side]
+        is_exact = any(not told[part].rest for part in own)
+        (exact if is_exact else others).update(own[-1:])
+    found = exact or others
+    if len(found) == 1:
+        return found.pop()
+    return side if side in found else ""
 
 
 def _classes_of(
@@ -143,11 +184,18 @@ def _classes_of(
         names = {name for scan in scans for name in scan.classes}
         return number_classes(names, Known(None), paths[0]), ()
     named = dict[int, str]()
-    for scan, path in zip(scans, paths, strict=True):
+    with_ids = [(scan, path) for scan, path in zip(scans, paths, strict=True) if scan.ids]
+    for scan, path in with_ids:
         for id, name in zip(scan.ids, scan.classes, strict=True):
             if named.setdefault(id, name) != name:
                 both = quoted_names([named[id], name])
                 raise SourceError(f"{path}: the class {id} is {both} in the files: correct one")
+    for scan, path in zip(scans, paths, strict=True):
+        if unknown := sorted({*scan.classes}.difference(named.values())):
+            raise SourceError(
+                f"{path}: does not number its classes, and {with_ids[0][1]}, which does, has no "
+                f"{quoted_names(unknown)}: number the classes in all files, or in none"
+            )
     order, ids, _ = number_ids(named, None, paths[0])
     return tuple(order), tuple(ids)
 

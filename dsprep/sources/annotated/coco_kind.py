@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.places.names import is_side_alone, side_name
+from dsprep.places.names import is_side_alone, side_name, told_sides
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.sources.unread import text_of
@@ -223,12 +223,8 @@ def _sides_of(named: Sequence[str]) -> Sequence[str]:
         return sides if is_side_alone(sides[0]) else [told.side]
     if not all(map(is_side_alone, sides)):
         # `bbox_train.json`, `train_annotations.json`, `train/annotations.json`
-        above = (os.path.basename(os.path.dirname(path)) for path in named)
-        found = [
-            side_name(side) or side_name(name) for side, name in zip(sides, above, strict=True)
-        ]
-        sides = [side.side if side else "" for side in found]
-    is_divided = "" not in sides and len(set(sides)) == len(sides)
+        return told_sides(named, sides) or [""] * len(sides)
+    is_divided = len(set(sides)) == len(sides)
     return sides if is_divided else [""] * len(sides)
 
 
