@@ -11,6 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from dsprep.errors import BadImage
+from dsprep.images.header import read_header, sniff
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
 from dsprep.sources.kind import HEAD
 from dsprep.sources.unread import MAY_BE, text_of
 from dsprep.storage.files import open_file, results
@@ -41,6 +44,8 @@ _HARMLESS_NAMES = (
     r"(?:md5|sha\d+)sums?[^/]*",
     # files that cameras and photo editors write beside images
     r"[^/]*\.(?:xmp|aae|thm|mov|cr2|cr3|nef|arw|dng|raf|rw2|orf|pp3|dop)",
+    # copies that ExifTool and editors make, and GDAL's smaller versions of a TIFF
+    rf"[^/]*\.(?:{_PHOTOGRAPHS})(?:_original|~)|[^/]*\.tiff?\.ovr",
     # what Google Takeout puts beside photographs, and Supervisely into a directory `ann`
     rf"(?<!\bann/)[^/]*\.(?:{_PHOTOGRAPHS})(?:\.supp[a-z-]*)?(?:\(\d+\))?\.json",
     r"(?:metadata|print-subscriptions|shared_album_comments)\.json",
@@ -113,13 +118,55 @@ def group_of(path: str) -> tuple[str, str]:
 
 
 def groups_of(paths: Iterable[str]) -> Groups:
-    """Return the files worth a look by directory and extension, the largest groups first."""
+    """Return the files that may have annotations by directory and extension.
+
+    The largest groups come first.
+    """
+    return _grouped(path for path in paths if may_have_annotations(path))
+
+
+def groups_with_others(paths: Iterable[str]) -> Groups:
+    """Return what `groups_of` does, and then the files that only their content tells to be images.
+
+    Files that may have annotations come first, also within a group.
+    """
+    found = list(paths)
+    groups = dict(groups_of(found))
+    others = (path for path in found if not may_have_annotations(path))
+    others = (path for path in others if not _is_named_as_image(path))
+    for group, own in _grouped(others).items():
+        groups[group] = [*groups.get(group, ()), *own]
+    return groups
+
+
+def may_have_annotations(path: str) -> bool:
+    """Return whether the name of a file says that it may have annotations, or name images."""
+    return extension_in(path) in NAMING or MAY_BE.search(path) is not None
+
+
+def _is_named_as_image(path: str) -> bool:
+    extension = extension_in(path)[1:]
+    return extension in IMAGE_EXTENSIONS or extension in OTHER_IMAGES
+
+
+def _grouped(paths: Iterable[str]) -> Groups:
     groups: dict[tuple[str, str], list[str]] = {}
     for path in paths:
-        extension = extension_in(path)
-        if extension in NAMING or MAY_BE.search(path):
-            groups.setdefault((path.rpartition("/")[0], extension), []).append(path)
+        groups.setdefault(group_of(path), []).append(path)
     return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def begins_like_image(head: bytes) -> bool:
+    """Return whether a file begins like an image that dsprep decodes."""
+    kind = sniff(head)
+    if kind not in ("bmp", "ppm"):
+        return kind is not None
+    # A text may begin with `BM` or `P1` as well.
+    try:
+        read_header(head)
+    except BadImage:
+        return False
+    return True
 
 
 def read_heads(

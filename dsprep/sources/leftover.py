@@ -18,10 +18,13 @@ from dsprep.places.names import is_left_out
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import (
     NAMING,
+    begins_like_image,
     group_of,
     groups_of,
+    groups_with_others,
     is_harmless,
     is_what_it_says,
+    may_have_annotations,
     needs_a_look,
     read_heads,
 )
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the same name as an image"
+UNNAMED = "is an image without an extension of images"
 """How the detail of a file begins that stops a command."""
 
 LEAVES_OUT = "--leave-out"
@@ -147,7 +151,12 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     """
     catalog, findings = found
     findings = without_used(with_statuses(findings, source.leave_out), source)
-    heads = read_heads(source.root, files, groups_of(_left_over(findings)))
+    left = _left_over(findings)
+    are_chosen = source.chooses or bool(source.extensions)
+    groups = groups_of(left) if are_chosen else groups_with_others(left)
+    read = read_heads(source.root, files, groups)
+    images = {path for path, head in read.items() if begins_like_image(head)}
+    heads = {path: read[path] for path in read if may_have_annotations(path)}
     findings, more = _with_false_names(source.root, files, findings, source.leave_out)
     heads |= more
     paths = _left_over(findings)
@@ -161,6 +170,8 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
         still_left = set(paths)
         heads = {path: head for path, head in heads.items() if path in still_left}
     said, notes = _said_of(source, catalog, paths, heads)
+    if not are_chosen:
+        said |= {path: Finding("left-over", path, UNNAMED) for path in images}
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
 
 

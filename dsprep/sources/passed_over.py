@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
-from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, lacks_labels
+from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
 from dsprep.sources.likely_masks import MASKS, PARTS, image_of, pairs_for
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
@@ -108,9 +108,11 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
     told, what = finding.detail, finding.path
     if count > 1:
         files = format_count(count, f"{extension} file")
-        files = f"files {extension}" if extension == NO_EXTENSION else files
+        if extension == NO_EXTENSION:
+            files = f"{format_count(count, 'file')} {extension}"
         what = f"{files} in {directory or 'SOURCE'}, such as {finding.path}"
         told = re.sub("^has", "have", re.sub("^(name|belong)s", r"\1", told))
+        told = told.replace(UNNAMED, "are images without an extension of images")
     yield f"{what}: {told}"
     advice = _ADVICE.get(finding.detail, "")
     if advice:
@@ -121,9 +123,23 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
         yield from _working(source, finding, images)
     if finding.detail.startswith(PARTS):
         yield "to take directories for classes: --from images"
-    pattern = posixpath.join(glob.escape(directory), f"*{extension}")
-    pattern = pattern if count > 1 and extension != NO_EXTENSION else finding.path
-    yield f"to go on without: --leave-out {shlex.quote(pattern)}"
+    if finding.detail == UNNAMED:
+        yield "to take it in: add the extension of its kind, such as .jpg"
+    yield f"to go on without: --leave-out {shlex.quote(_pattern(finding, left, count))}"
+
+
+def _pattern(finding: Finding, left: Sequence[Finding], count: int) -> str:
+    """Return the pattern that leaves out a file and those that are alike, and no others.
+
+    It is the path alone if files without an extension lie beside others that are left over.
+    """
+    directory, extension = _where(finding), extension_in(finding.path)
+    ending = f"*{'' if extension == NO_EXTENSION else extension}"
+    pattern = posixpath.join(glob.escape(directory), ending)
+    if extension == NO_EXTENSION:
+        meant = [each for each in left if is_left_out(each.path, (pattern,))]
+        count = count if len(meant) == count else 1
+    return pattern if count > 1 else finding.path
 
 
 def _count_alike(finding: Finding, left: Sequence[Finding]) -> int:

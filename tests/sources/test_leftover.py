@@ -223,6 +223,59 @@ def test_ordinary_folders_are_not_stopped(tmp_path: Path, name: str) -> None:
     assert sum(sum(each.values()) for each in report.skipped_counts.values()) == others
 
 
+def test_images_without_an_extension_of_images_stop_the_command(
+    tmp_path: Path,
+    counted: dict[str, int],  # noqa: F811
+) -> None:
+    bare: Content = {f"cat/{number:04d}": None for number in range(6)} | {"dog/x.dat_": None}
+    named: Content = {f"{kind}/x{number}.jpg": None for kind in ("cat", "dog") for number in (1, 2)}
+    root = write(tmp_path / "set", bare | named)
+    source, found = make_source(str(root)), read(root)
+    with pytest.raises(SourceError) as refused:
+        require_nothing_left(source, found)
+    assert refused.value.exit_code == 4
+    said = "6 files without extension in cat, such as cat/0000: are images without an extension"
+    assert f"{said} of images\n" in str(refused.value)
+    assert "--leave-out 'cat/*'" in str(refused.value)
+    assert "dog/x.dat_: is an image without an extension of images\n" in str(refused.value)
+    out = ["cat/*", "dog/x.dat_"]
+    left_out = read(root, leave_out=out)
+    require_nothing_left(source.replace(leave_out=tuple(out)), left_out)
+    assert len(left_out[0]) == 4
+    chosen = {"extensions": ("jpg",)}
+    require_nothing_left(source.replace(**chosen), read(root, **chosen))
+    beside = read(write(root, {"cat/notes.txt": "a note"}))
+    with pytest.raises(SourceError, match="--leave-out cat/0000\n"):
+        require_nothing_left(source, beside)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for path in bare | named:
+            archive.write(root / path, path)
+    with pytest.raises(SourceError, match="6 files without extension in cat"):
+        require_nothing_left(make_source(f"{tmp_path}/a.zip"), read(tmp_path / "a.zip"))
+    tiff = b"II*\0" + bytes(60)
+    others: Content = {
+        "cat/x1.heic": None,
+        "cat/x1.pef": tiff,
+        "cat/x1.nef": tiff,
+        "cat/x1.jpg_original": None,
+        "cat/bmw": "BMW and Audi",
+        "cat/sizes": "P1 is a place",
+        "cat/README": "",
+        "train.tfrecord": bytes(99),
+    }
+    root = write(tmp_path / "others", named | others)
+    counted.clear()
+    require_nothing_left(source, read(root))
+    assert counted["opens"] <= 3
+    many: Content = {
+        f"{n}/{at}{end}": b"\1" for n in range(60) for at, end in enumerate(("", ".b"))
+    }
+    root = write(tmp_path / "many", named | many)
+    counted.clear()
+    read(root)
+    assert counted["opens"] == HEADS
+
+
 def test_statuses(tmp_path: Path) -> None:
     root = write(tmp_path, CLASSES | {"README.md": "", "x.bin": b"1", "notes.txt": "a note"})
     assert kinds(read(root)[1]) == {
