@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -21,6 +21,9 @@ _ORDER = (
     *("Annotations", "Split", "Augmentation", "Fields", _LAST),
 )
 """The order of groups of options; those that it does not name come at the empty name."""
+
+_INSTEAD = {"--labels": ", with the rows of all tables in one file"}
+"""What to do instead of giving an option twice, after ``give it once``."""
 
 HELP_ALL = "dsprep.help_all"  # tells in the `meta` of a context that its help shows all options
 
@@ -104,6 +107,13 @@ class GroupedCommand(click.Command):
                 parameter.type = _Place("dir" if named in _DIRECTORIES else "file")
         return params
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; refuse an option that takes one path and is given twice."""
+        if not ctx.resilient_parsing:
+            *_, given = self.make_parser(ctx).parse_args([*args])  # it empties the list
+            _require_once(ctx, given)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, unless an option that was given cannot take effect."""
         require_effect(command_name(ctx), self.given(ctx))
@@ -128,6 +138,22 @@ class GroupedCommand(click.Command):
         ):
             with formatter.section(heading):
                 formatter.write_dl(groups[heading])
+
+
+def _require_once(ctx: click.Context, given: Iterable[click.Parameter]) -> None:
+    """Refuse a second path of an option: the first would silently not be read or written.
+
+    Scripts put options such as --to behind others to replace them, which stays possible.
+    """
+    seen = set[str]()
+    for each in given:
+        if not isinstance(each, click.Option) or each.multiple or not isinstance(each.type, _Place):
+            continue
+        name = option_name(each)
+        if name in seen:
+            message = f"{name} is given twice: give it once{_INSTEAD.get(name, '')}"
+            raise click.UsageError(message, ctx)
+        seen.add(name)
 
 
 def _show_all(context: click.Context, option: click.Parameter, wanted: bool) -> None:

@@ -127,10 +127,9 @@ def objects_text(counts: ObjectCounts | None) -> str:
     if counts is None:
         return ""
     without = f", {format_count(counts.without, 'image')} without" if counts.without else ""
-    return (
-        f"{counts.objects:,} of {format_count(counts.classes, 'class')} in "
-        f"{format_count(counts.samples, 'image')}{without}"
-    )
+    # A manifest of class numbers without names does not tell how many there are.
+    classes = f" of {format_count(counts.classes, 'class')}" if counts.classes else ""
+    return f"{counts.objects:,}{classes} in {format_count(counts.samples, 'image')}{without}"
 
 
 def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ import shlex
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
@@ -180,7 +181,12 @@ def _said_of(
 ) -> tuple[dict[str, Finding], list[Finding]]:
     """Return the findings about files that are left over, by path, and notes about others."""
     said = _annotations_in(heads, catalog, are_given=bool(source.annotations))
-    others = {path: head for path, head in heads.items() if path not in said}
+    table = PurePath(source.labels or "").name  # one outside of the source replaces the one in it
+    others = {
+        path: head
+        for path, head in heads.items()
+        if path not in said and PurePath(path).name != table
+    }
     images, is_bare = catalog.table["path"], lacks_labels(catalog) and not source.chooses
     told, notes = _names_in(others, images, is_bare)
     for path, detail in _beside(paths, images).items():

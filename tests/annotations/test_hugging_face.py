@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dsprep
+from dsprep.cli.report import write_lines
 from dsprep.errors import SourceError
 from tests.images import jpeg
 
@@ -55,6 +56,11 @@ def test_both_forms(tmp_path: Path, objects: Any) -> None:
     assert found == {str(at): FOUND[str(number)] for at, number in enumerate(order)}
     assert not report.rejects
     assert (tmp_path / "out" / "objects.classes.txt").read_text() == "cat\ndog\n"
+
+
+def test_classes_without_names_are_not_counted(tmp_path: Path) -> None:
+    report, _ = pack(tmp_path, LISTS)
+    assert "  objects   3 in 2 images, 1 image without" in write_lines(report)
 
 
 @pytest.mark.parametrize(

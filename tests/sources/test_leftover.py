@@ -680,6 +680,15 @@ def test_an_option_is_tried_with_few_samples(
     assert len(made) == 1
 
 
+def test_a_table_that_is_given_replaces_the_one_of_its_name(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", IMAGES | {"train.csv": TABLE})
+    for name, is_said in (("train.csv", False), ("fixed.csv", True)):
+        (tmp_path / name).write_text(TABLE)
+        labels = tmp_path / name
+        report = dsprep.pack(root, tmp_path / "out", to="webdataset", labels=labels, dry_run=True)
+        assert any("train.csv names the images" in note for note in report.notes) == is_said
+
+
 def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path) -> None:
     root = write(tmp_path / "set", IMAGES | {"label_2/000.txt": KITTI, "labels.csv": TABLE})
     report = dsprep.inspect(str(root), workers=1)

@@ -128,6 +128,32 @@ def test_the_table_names_what_there_is() -> None:
     assert ALWAYS - {"--help", "--version"} <= there
 
 
+def test_an_option_of_one_path_is_given_once() -> None:
+    """A second path would replace the first without a word."""
+    for name, command in COMMANDS.items():
+        for each in command.params:
+            if not isinstance(each, click.Option) or each.multiple:
+                continue
+            if each.metavar not in ("FILE", "DIR"):
+                continue
+            words = [each.opts[0], "1", each.opts[-1], "2"]
+            told = f"{option_name(each)} is given twice: give it once"
+            with pytest.raises(click.UsageError, match=told):
+                command.make_context(name, words)
+
+
+def test_options_that_may_be_given_again(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path / "a", ("cat",), 1)
+    again = ("--drop", "x", "--drop", "y", "--shards", 2, "--shards", 1)
+    assert run_here("pack", tmp_path / "a", tmp_path / "out", "--to", "tfrecord", *again).code == 0
+    done = run_here("pack", "a", "b", "--labels", "1.csv", "--labels=2.csv")
+    assert done.code == 2
+    assert "--labels is given twice: give it once, with the rows of all tables" in done.err
+    job = ("sagemaker", "s3://bucket/a", "--output", "s3://bucket/b", "--", "pack")
+    assert run_here(*job, "--to", "tfrecord").code == 0
+    assert run_here(*job, "--labels", "s3://bucket/a.csv", "--labels", "b.csv").code == 2
+
+
 @pytest.mark.parametrize(
     "function",
     [dsprep.pack, dsprep.convert, dsprep.shard, dsprep.append, dsprep.split, dsprep.sync],
