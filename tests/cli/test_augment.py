@@ -395,12 +395,12 @@ def test_pack_shuffles_copies_with_the_others(
 
 def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
-    asked = ("--to", "webdataset", "--op", OPS, "--per-image", "2", "--preview", sheet, "--dry-run")
-    done = run_here("augment", birds, tmp_path / "out", *asked)
+    asked = ("--to", "webdataset", "--op", OPS, "--per-image", "2", "--dry-run", "--preview")
+    done = run_here("augment", birds, tmp_path / "out", *asked, sheet)
     assert done.code == 0, done.err
     with Image.open(sheet) as picture:
         assert picture.size == (3 * 164 + 4, 7 * 164 + 4)
-    done = run_here("augment", birds, tmp_path / "out", *asked, "--preview", "s3://bucket/a.png")
+    done = run_here("augment", birds, tmp_path / "out", *asked, "s3://bucket/a.png")
     assert (done.code, "s3://bucket/a.png" in done.err) == (2, True), done.err
     assert not (tmp_path / "out").exists()
     photo = next(birds.rglob("*.jpg"))
