@@ -20,7 +20,7 @@ from dsprep.declared import Options
 from dsprep.errors import SourceError
 from dsprep.places.names import is_left_out
 from dsprep.sources.advice import AS_ANNOTATIONS, refuse
-from dsprep.sources.heads import Groups, groups_of, is_harmless, read_heads
+from dsprep.sources.heads import Groups, groups_of, is_harmless, may_be_of_image, read_heads
 from dsprep.sources.kind import Claim, Sure
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
 
@@ -161,8 +161,14 @@ class AnnotatedPlace:
         return {
             group: own if len(own) > LOOKED_AT else kept
             for group, own in groups.items()
-            if (kept := [path for path in own if not is_harmless(path)])
+            if (kept := [path for path in own if path not in self._harmless])
         }
+
+    @cached_property
+    def _harmless(self) -> Collection[str]:
+        """The files of harmless names, but for those that have the stem of an image."""
+        found = set(filter(is_harmless, self.others))
+        return found.difference(self.named_as_images(filter(may_be_of_image, found)))
 
     def heads(self, names: re.Pattern[str]) -> Mapping[str, bytes]:
         """Read how some of the files with such names begin: a few of each directory.
@@ -172,7 +178,7 @@ class AnnotatedPlace:
         if not any(names.search(own[0]) for own in self._groups.values()):
             return {}
         read = read_heads(self.root, self.files, self._groups, names)
-        found = sorted(path for path in read if names.search(path) and not is_harmless(path))
+        found = sorted(path for path in read if names.search(path) and path not in self._harmless)
         return {path: read[path] for path in found}
 
     def head(self, path: str) -> bytes:

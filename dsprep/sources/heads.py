@@ -35,9 +35,15 @@ NAMING = frozenset(
 """Extensions of files that may name images."""
 
 _PHOTOGRAPHS = r"jpe?g|png|heic|webp|gif|mp4|mov|tiff?"
+_WORDS_OF_TEXTS = r"readme|licen[sc]es?|copying|notices?|authors|citation|changelog|contributing"
+# `README.dataset.txt` and `LICENSE-MIT`; what `license_plate_1.txt` and `license-plates.txt` are,
+# their content tells
+_TEXTS = (
+    rf"(?:{_WORDS_OF_TEXTS})(?:\.[^/]*|[^\w./][^/.]*)?"
+    r"(?<!\.csv)(?<!\.tsv)(?<!\.lst)(?<!\.json)(?<!\.jsonl)"
+)
 _HARMLESS_NAMES = (
-    r"(?:readme|licen[sc]e|copying|notice|authors|citation|changelog|contributing)[^/]*"
-    r"(?<!\.csv)(?<!\.tsv)(?<!\.lst)(?<!\.json)(?<!\.jsonl)",
+    _TEXTS,
     r"(?:makefile|dockerfile)[^/]*",
     r"[^/]*\.(?:md|rst|html?|css|js|py|pyc|ipynb|sh|bat|ps1|toml|cfg|ini|log|pdf|docx?|url)",
     r"[^/]*\.(?:md5|sha1|sha256|sha512|sfv|crc32?)(?:sums?)?(?:\.txt)?",
@@ -74,6 +80,7 @@ def _has_one_label(text: str) -> bool:
 
 
 _HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
+_TEXT = re.compile(rf"(?i)(?:^|/)(?:{_TEXTS})$")
 
 
 def _named(pattern: str) -> re.Pattern[str]:
@@ -96,6 +103,11 @@ _TOLD_BY_HEAD: Sequence[tuple[re.Pattern[str], Callable[[str], object]]] = (
 def is_harmless(path: str) -> bool:
     """Return whether nobody would miss a file of this name, such as a license."""
     return _HARMLESS.search(path) is not None
+
+
+def may_be_of_image(path: str) -> bool:
+    """Return whether a file of a harmless name has labels if an image has its stem."""
+    return _TEXT.search(path) is not None and extension_in(path) in NAMING | {".xml"}
 
 
 def needs_a_look(path: str) -> bool:

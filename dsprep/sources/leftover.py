@@ -25,11 +25,13 @@ from dsprep.sources.heads import (
     groups_with_others,
     is_harmless,
     is_what_it_says,
+    may_be_of_image,
     may_have_annotations,
     needs_a_look,
     read_heads,
 )
 from dsprep.sources.kind import HEAD
+from dsprep.sources.layout import is_path, known_options
 from dsprep.sources.unread import text_of
 from dsprep.storage.files import full_path
 from dsprep.units import extension_in
@@ -99,13 +101,8 @@ def idle_patterns(findings: Sequence[Finding], patterns: Sequence[str]) -> list[
 def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
     """Return the findings without the files that options name: lists, tables, classes."""
     top = f"{full_path(source.root)}/"
-    named = (
-        *source.lists,
-        source.labels,
-        source.classes_file,
-        source.mask_colors,
-        source.mask_classes,
-    )
+    values = [getattr(source, name, None) for name in known_options() if is_path(name, "")]
+    named = (*source.lists, *(each for each in values if isinstance(each, str)))
     given = {path for each in named if each for path in (each, full_path(each).removeprefix(top))}
     return [each for each in findings if each.kind not in _STATUSES or each.path not in given]
 
@@ -114,20 +111,23 @@ def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
 
 
 def _with_false_names(
-    root: str, files: Files, findings: list[Finding], leave_out: Sequence[str]
+    root: str, files: Files, findings: list[Finding], leave_out: Sequence[str], images: pl.Series
 ) -> tuple[list[Finding], dict[str, bytes]]:
-    """Return as left over the files of harmless names that begin like something else.
+    """Return as left over the files of harmless names that are of images, or begin like others.
 
     A few of each directory and extension are looked into, and tell what all of these are. The heads
     of those that are left over are returned as well.
     """
     doubtful = [each.path for each in findings if each.kind == "harmless"]
+    texts = [path for path in doubtful if may_be_of_image(path)]
     doubtful = [path for path in doubtful if needs_a_look(path)]
-    if not doubtful:
+    known = _stems_among(images, set(map(_stem_of, texts))) if texts else ()
+    own = [path for path in texts if _stem_of(path) in known]
+    if not doubtful and not own:
         return findings, {}
-    heads = read_heads(root, files, groups_of(doubtful))
+    heads = read_heads(root, files, groups_of([*doubtful, *own]))
     false = {group_of(path) for path, head in heads.items() if not is_what_it_says(path, head)}
-    left = {path for path in doubtful if group_of(path) in false}
+    left = {path for path in doubtful if group_of(path) in false}.union(own)
     out = {path for path in left if is_left_out(path, leave_out)}
     findings = [
         Finding("left-out" if each.path in out else "left-over", each.path)
@@ -158,7 +158,10 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     read = read_heads(source.root, files, groups)
     images = {path for path, head in read.items() if begins_like_image(head)}
     heads = {path: read[path] for path in read if may_have_annotations(path)}
-    findings, more = _with_false_names(source.root, files, findings, source.leave_out)
+    paths_of_images = catalog.table["path"]
+    findings, more = _with_false_names(
+        source.root, files, findings, source.leave_out, paths_of_images
+    )
     heads |= more
     paths = _left_over(findings)
     if not paths:

@@ -380,10 +380,18 @@ def _rest(path: str, depth: int) -> str:
 def _are_parts(groups: Groups) -> tuple[str, Sequence[str]]:
     """Choose directories that are all called like parts of samples."""
     ranks = {name: _rank_of_part(name) for name in groups}
-    image, *others = sorted(groups, key=lambda name: (ranks[name], name))
+    image, *others = sorted(groups, key=lambda name: (ranks[name], _says_only_part(name), name))
     if _NO_PART in ranks.values() or ranks[image] == _RANK_OF_MASKS:
         return "", ()  # `mask` and `no_mask` are classes
+    if not all(map(_says_only_part, others)):
+        return "", ()  # so are `real_images` and `fake_images`
     return image, others
+
+
+def _says_only_part(directory: str) -> bool:
+    """Return whether the whole name of a directory is that of a part: `depth`, `rgb_images`."""
+    words = {each.lower() for each in _DIVIDED.split(directory)}
+    return words <= _MASK_WORDS or set() < words - FILE_WORDS <= _PART_WORDS
 
 
 def _rank_of_part(directory: str) -> int:

@@ -407,6 +407,7 @@ MASKS_OF: dict[str, Content] = {
     "MVTec": layout("train/good/*.png", "ground_truth/broken/*_mask.png", kind="PNG"),
     "a directory for each image": layout("*/images/*.png", "*/masks/a.png", kind="PNG"),
     "other pictures": layout("HR/*.jpg", "LR/*.jpg"),
+    "of words": layout("rgb_images/*.png", "depth_images/*.jpg", kind="PNG"),
     "depth": layout("RGB/*.png", "Depth/*.jpg", kind="PNG"),
 }
 
@@ -490,6 +491,11 @@ SAMPLES: dict[str, Content] = {
     "numbered classes": layout("label_0/*.png", kind="PNG") | layout("label_1/*.png", kind="PNG"),
     "photographs as PNG": layout("cat/*.png", kind="PNG") | layout("dog/*.png", kind="PNG"),
     "photographs of masks": layout("images/*.jpg") | layout("masks/x*.jpg"),
+    "real and fake": layout("real_images/*.jpg", "fake_images/*.jpg"),
+    "with and without masks": layout("mask_images/*.jpg", "nomask_images/*.jpg"),
+    "numbered directories": layout("images1/*.jpg", "images2/*.jpg", "images3/*.jpg"),
+    "directories of formats": layout("jpg/*.jpg", "png/*.jpg"),
+    "numbered sets": layout("dataset1/cat/*.jpg", "dataset2/cat/*.jpg"),
     "with and without a mask": layout("with_mask/*.jpg", "without_mask/*.jpg"),
     "one of many": {f"{number}.jpg": photo("JPEG", number) for number in range(20)}
     | {"3_mask.png": png("L", 3)},
@@ -536,6 +542,9 @@ def test_likely_masks_of_many_directories(tmp_path: Path) -> None:
     [
         ("license_plates.csv", "file,text\n" + "".join(f"{name},x\n" for name in IMAGES)),
         ("ann/000.jpg.json", '{"objects": [{"classTitle": "a"}], "size": {}}'),
+        ("license_plates.txt", "".join(f"{name} ABC-1\n" for name in IMAGES)),
+        ("license-plates.txt", "".join(f"{name} ABC-1\n" for name in IMAGES)),
+        ("README_labels.txt", "".join(f"{name} x\n" for name in IMAGES)),
         ("results/labels.csv", "file,label\n" + "".join(f"{name},x\n" for name in IMAGES)),
         ("[2020] a/tab.csv", "file,label\n" + "".join(f"{name},x\n" for name in IMAGES)),
     ],
@@ -548,6 +557,28 @@ def test_names_alone_do_not_make_a_file_harmless(tmp_path: Path, path: str, text
         str(root), str(tmp_path / "out"), to="webdataset", workers=1, leave_out=[path]
     )
     assert report.samples == len(IMAGES)
+
+
+@pytest.mark.parametrize("stem", ["license_plate_{}", "notice.{}"])
+def test_annotations_of_an_image_are_read_whatever_its_name(tmp_path: Path, stem: str) -> None:
+    for at, (ending, text) in enumerate(
+        {"txt": "0 0.5 0.5 0.1 0.1\n", "xml": voc(voc_object("a", (1, 2, 3, 4)))}.items()
+    ):
+        files: Content = {f"{stem.format(number)}.jpg": None for number in range(3)}
+        own: Content = {Path(path).stem + f".{ending}": text for path in files}
+        catalog, findings = read(write(tmp_path / str(at), files | own | {"LICENSE-MIT": "MIT"}))
+        assert catalog.annotated is not None
+        assert kinds(findings) == {"LICENSE-MIT": "harmless"}
+    captions: Content = {path.replace("jpg", "txt"): "a caption" for path in files}
+    catalog, findings = read(write(tmp_path / "captions", files | captions))
+    assert kinds(findings) == dict.fromkeys(captions, "not-read")
+    assert "3 of 3 images have a text beside them" in notes(findings)
+
+
+def test_names_of_texts_stay_harmless(tmp_path: Path) -> None:
+    names = "README", "README.txt", "README.dataset.txt", "license.txt", "LICENSE-MIT", "COPYING"
+    found = read(write(tmp_path, IMAGES | dict.fromkeys(names, "a text")))
+    assert kinds(found[1]) == dict.fromkeys(names, "harmless")
 
 
 LABELS = json.dumps(dict.fromkeys(IMAGES, "cat"))
@@ -585,6 +616,11 @@ def test_what_an_option_names_is_used(tmp_path: Path) -> None:
         "x.lst": LISTED,
         "y.txt": "b\na\n",
     }
+    kept = read(
+        write(tmp_path / "kept", CLASSES | {"k.txt": "cat\n"}),
+        keep_classes=str(tmp_path / "kept/k.txt"),
+    )
+    assert "k.txt" not in kinds(kept[1])
     root = write(tmp_path / "set", files)
     option = {"labels": str(root / "labels.csv"), "classes": str(root / "y.txt")}
     assert kinds(read(root, **option)[1]) == {"names.txt": "left-over", "x.lst": "left-over"}
