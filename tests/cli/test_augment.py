@@ -405,13 +405,13 @@ def test_a_preview_is_a_picture(run_here: RunHere, birds: Path, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
     photo = next(birds.rglob("*.jpg"))
     before = photo.read_bytes()
-    done = run_here("augment", birds, tmp_path / "out", *asked[:-2], photo, "--dry-run")
+    done = run_here("augment", birds, tmp_path / "out", *asked, photo)
     assert (done.code, "give a file that ends in .png" in done.err) == (2, True)
     assert photo.read_bytes() == before
     tree = ("--to", "folder", "--op", "hflip", "--per-image", "1", "--dry-run")
     assert "units/" not in run_here("augment", birds, tmp_path / "out", *tree).out
     new = tmp_path / "new" / "sheet.png"
-    done = run_here("augment", birds, tmp_path / "out", *asked[:-2], new, "--dry-run")
+    done = run_here("augment", birds, tmp_path / "out", *asked, new)
     assert (done.code, [*new.parent.iterdir()]) == (0, [new])
 
 
