@@ -34,7 +34,7 @@ _TELL_LABELS = ("labels", "list_file", "label_regex")  # where labels come from
 # The classes of a data set that is added to stay as they are.
 _OF_DATASET = frozenset({"classes", "class_order"})
 
-O = TypeVar("O", bound=Options)  # noqa: E741
+OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 class Layout(NamedTuple):
@@ -50,7 +50,7 @@ class Layout(NamedTuple):
     values: Mapping[str, Any]
     of_kinds: Mapping[str, Any]
 
-    def added_to(self, options: O) -> O:
+    def added_to(self, options: OptionsT) -> OptionsT:
         """Return options with those of this layout, for the ones that are not given."""
         root, *others = _places(options)
         kind: type = type(options)
@@ -89,7 +89,7 @@ class Layout(NamedTuple):
         return {option_name(name): value for name, value in every.items()}
 
 
-def with_layout(options: O) -> O:
+def with_layout(options: OptionsT) -> OptionsT:
     """Return options with those of ``--layout``, which they win over."""
     path = vars(options)["layout"]
     return options if path is None else read_layout(str(path)).added_to(options)
