@@ -80,7 +80,7 @@ class Inferred(NamedTuple):
 
 UNSETTLED = SettledSchema(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
-_BUCKETS = 16  # number of ranges of random numbers, each of which is sorted by itself
+_BUCKETS = 16  # ranges of random numbers; each is sorted by itself
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ class Files(NamedTuple):
     samples: Catalog | None = None  # the catalog of samples, in the order of the table
     # for an archive whose images have annotations: the content of these, by path
     texts: Mapping[str, bytes] | None = None
-    # how some of the files that are not images begin, by path, as far as anybody has looked
+    # how files that are not images begin, by path: those that were read so far
     heads: dict[str, bytes] | None = None
 
     @property

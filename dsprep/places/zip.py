@@ -211,7 +211,7 @@ class Packed(NamedTuple):
     start: int
     size: int
     is_deflated: bool
-    crcs: tuple[int, ...]  # checksums one of which is that of the member
+    crcs: tuple[int, ...]  # the checksum of the member is one of these
 
 
 def locate(file: OpenFile, offset: int, stored: int) -> Packed:

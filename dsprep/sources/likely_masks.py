@@ -66,7 +66,7 @@ _RANK_OF_MASKS, _NO_PART = 2, 3
 _SAMPLED = 1000  # paths that show whether directories are parallel
 _LOOKED_UP = 50  # names in one directory that are looked for in another
 MOST_DECODED = 8  # images
-_MOST_FOR_ONE = 10  # images, of which one mask shows what its name means
+_MOST_FOR_ONE = 10  # images; among fewer, one mask shows what its name means
 _CONVENTIONS = 4  # ways of naming masks that are looked at
 _MOST_PIXELS = 4_000_000
 _FEW, _FEW_COLORS = 64, 256  # values of a mask: of gray, of colors in a directory of masks
@@ -308,7 +308,7 @@ def _note_on_names(paths: pl.Series) -> Finding | None:
 
 
 def _are_numbered(sampled: Iterable[str], count: int) -> bool:
-    """Return whether somebody has counted the images, of which some are given: `img_001`."""
+    """Return whether names of images are counted: few texts, and numbers near each other."""
     stems = [posixpath.splitext(posixpath.basename(path))[0] for path in sampled]
     words = {re.sub(r"\d+", "", stem) for stem in stems}
     numbers = [int("".join(re.findall(r"\d", stem)) or 0) for stem in stems]
@@ -422,7 +422,7 @@ def _is_lossless(path: str) -> bool:
 
 
 class _Pictures:
-    """The images of a source, of which a few are decoded."""
+    """The images of a source. A few of them are decoded."""
 
     def __init__(self, root: str, files: Files) -> None:
         self._root, self._files = root.rstrip("/"), files

@@ -241,7 +241,7 @@ def _makes_samples(catalog: Catalog, are_whole: bool) -> bool:
 
 
 def _few(catalog: Catalog) -> Catalog:
-    """Return the first samples, of which there are fewer if they are large."""
+    """Return the first samples, fewer if they are large."""
     some = catalog.slice(0, SOME)
     totals = accumulate(some.table["size"].fill_null(0))
     return some.slice(0, max(1, sum(total <= _MOST_BYTES for total in totals)))

@@ -102,7 +102,7 @@ def names_beside(
 
 
 def _are_of(labels: pl.Series, classes: int) -> bool:
-    """Return whether labels can be of so many classes: numbers of them, or flags for each."""
+    """Return whether labels fit a number of classes: class numbers, or a flag for each class."""
     if labels.name == "cls":
         return bool(labels.is_between(0, classes - 1).all())
     return are_flags(labels, classes)

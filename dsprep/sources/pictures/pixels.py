@@ -477,7 +477,7 @@ def _catalog(
 
 
 def _require_labels(read: Sequence[_Batch], root: str, classes: Names) -> None:
-    """Refuse batches only some of which have labels, and classes for batches without any."""
+    """Refuse batches if some have labels and others have none, and classes if none has labels."""
     labeled = ["cls" in table.columns for _, table in read]
     if any(labeled) and not all(labeled):
         bare, _ = read[labeled.index(False)]
