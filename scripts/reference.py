@@ -84,11 +84,14 @@ def formats_page(text: str) -> str:
     for source in filter(lambda source: source.names, own_kinds().kinds):
         names = ", ".join(f"`{name}`" for name in source.names)
         kinds.append(f"| {names} | {summary_of(source)} |")
-    drawn = ["| `--annotation-format` | what it is | recognized |", "|---|---|---|"]
+    columns = "`--annotation-format`", "what it is", "recognized", "read", "not read", "example"
+    drawn = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     for tool in own_annotation_kinds().kinds:
         names = ", ".join(f"`{name}`" for name in tool.names)
         is_claimed = tool.claim is not AnnotationKind.claim
-        drawn.append(f"| {names} | {sentence_of(tool)} | {'✓' if is_claimed else '–'} |")
+        is_recognized = "✓" if is_claimed else "–"
+        told = tool.contents, tool.not_read or "–", f"`{tool.example}`"
+        drawn.append(f"| {' | '.join((names, sentence_of(tool), is_recognized, *told))} |")
     for name, table in (("formats", rows), ("kinds", kinds), ("annotations", drawn)):
         text = with_table(text, name, table)
     return text

@@ -124,12 +124,12 @@ class KindOption(GroupedOption):
 
 
 class AnnotationsOption(GroupedOption):
-    """``--annotations``, whose help says what each kind is."""
+    """``--annotations``, whose help says what the kinds that many people have are."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         from dsprep.sources.annotation_kinds import all_annotation_kinds
 
-        takes = ", ".join(kind.help for kind in all_annotation_kinds().kinds)
+        takes = ", ".join(kind.help for kind in all_annotation_kinds().kinds if kind.help)
         first, _, rest = options_in(SourceOptions)["annotations"].help.partition(". ")
         self.help = f"{first}: {takes}. {rest}"
         return super().get_help_record(ctx)

@@ -229,7 +229,11 @@ class AnnotationKind(ABC):
         version: The version of the protocol that the kind was written for.
         names: What ``--annotation-format`` calls it.
         words: What messages call it: ``annotations of COCO``.
-        help: What ``--annotations`` takes, as a noun.
+        help: What ``--annotations`` takes, as a noun; empty if the help of the command need not say
+            it, because few have such files.
+        contents: What is read, as a phrase for the table in docs/formats.md.
+        not_read: What such files may hold as well, which a note names; empty if nothing.
+        example: A command that reads them.
         extensions: Extensions that tell it, whatever is in the file.
         files: What its files are called below SOURCE.
         texts: The files that it reads, if the images lie in an archive; None if it reads none there
@@ -246,7 +250,10 @@ class AnnotationKind(ABC):
     version: ClassVar[int] = VERSION
     names: ClassVar[tuple[str, ...]]
     words: ClassVar[str]
-    help: ClassVar[str]
+    help: ClassVar[str] = ""
+    contents: ClassVar[str] = ""
+    not_read: ClassVar[str] = ""
+    example: ClassVar[str] = ""
     extensions: ClassVar[Collection[str]] = ()
     files: ClassVar[re.Pattern[str] | None] = None
     texts: ClassVar[re.Pattern[str] | None] = None

@@ -33,8 +33,8 @@ class AnnotationOptions(Options):
 
     annotations: Sequence[AnyPath] = _annotations(
         "Take boxes, polygons and keypoints from PATH. Repeat it for several files, such as "
-        "one a side. Whole folders or archives of COCO, YOLO and Pascal VOC are recognized without "
-        "it.",
+        "one a side. Whole folders or archives of COCO, YOLO, Pascal VOC and others are recognized "
+        "without it: see docs/formats.md.",
         default=(),
         metavar="PATH",
     )

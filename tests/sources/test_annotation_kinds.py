@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
+from dsprep.cli.main import cli
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.coco_kind import CocoKind
@@ -89,6 +92,17 @@ def test_each_kind_has_a_test_class() -> None:
         *own_annotation_kinds().kinds
     }
     assert [*KINDS] == [*own_annotation_kinds().names]
+
+
+def test_each_kind_has_a_row_for_the_docs_with_a_command_that_exists() -> None:
+    for kind in own_annotation_kinds().kinds:
+        assert kind.contents, kind
+        program, name, *arguments = shlex.split(kind.example)
+        assert program == "dsprep", kind.example
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, kind.example
+        with command.make_context(name, arguments):
+            pass
 
 
 def test_two_kinds_that_are_equally_sure_are_one_error(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ class BoxTableKind(AnnotationKind):
     names: ClassVar = ("csv",)
     words: ClassVar = "tables"
     help: ClassVar = "a CSV or TSV file"
+    contents: ClassVar = "boxes, or runs of pixels; a side from each file"
+    not_read: ClassVar = "further columns"
+    example: ClassVar = "dsprep pack photos shards --to webdataset --annotations boxes.csv"
     extensions: ClassVar = (".csv", ".tsv")
     files: ClassVar = re.compile(r"\.[ct]sv$", re.IGNORECASE)
     reads: ClassVar = (

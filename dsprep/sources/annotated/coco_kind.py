@@ -45,6 +45,12 @@ class CocoKind(AnnotationKind):
     names: ClassVar = ("coco",)
     words: ClassVar = "COCO"
     help: ClassVar = "a JSON file of COCO"
+    contents: ClassVar = (
+        "boxes, polygons, runs, keypoints, crowd, ids of images and of objects; a side from "
+        "each file"
+    )
+    not_read: ClassVar = "captions, panoptic masks, `stuff` and `image_info` beside instances"
+    example: ClassVar = "dsprep pack coco shards --to webdataset"
     files: ClassVar = _COCO
     texts: ClassVar = _COCO
     takes_several: ClassVar = True

@@ -20,6 +20,9 @@ class GroundTruthKind(AnnotationKind):
     names: ClassVar = ("manifest",)
     words: ClassVar = "Ground Truth"
     help: ClassVar = "a manifest of Ground Truth"
+    contents: ClassVar = "boxes, masks of semantic segmentation"
+    not_read: ClassVar = "confidences"
+    example: ClassVar = "dsprep pack photos shards --to recordio --annotations output.manifest"
     extensions: ClassVar = MANIFESTS
     takes_several: ClassVar = True
 

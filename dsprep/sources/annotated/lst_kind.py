@@ -19,6 +19,8 @@ class LstKind(AnnotationKind):
     names: ClassVar = ("lst",)
     words: ClassVar = "MXNet"
     help: ClassVar = "an MXNet .lst"
+    contents: ClassVar = "boxes, difficult"
+    example: ClassVar = "dsprep pack photos train.rec --annotations boxes.lst"
     extensions: ClassVar = (".lst",)
     takes_several: ClassVar = True
 

@@ -41,6 +41,11 @@ class VocKind(AnnotationKind):
     names: ClassVar = ("voc",)
     words: ClassVar = "Pascal VOC"
     help: ClassVar = "a directory of Pascal VOC's XML files"
+    contents: ClassVar = (
+        "boxes, difficult and truncated; sides of `ImageSets`, masks of `SegmentationClass`"
+    )
+    not_read: ClassVar = "`<part>`, `<pose>`, `SegmentationObject`, other lists of `ImageSets`"
+    example: ClassVar = "dsprep pack VOC2012 shards --to tfrecord"
     files: ClassVar = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
     texts: ClassVar = re.compile(r"(?i)\.(?:xml|txt)$")
     directories: ClassVar = ("jpegimages", "segmentationclass", "segmentationobject")

@@ -42,6 +42,9 @@ class YoloKind(AnnotationKind):
     names: ClassVar = ("yolo",)
     words: ClassVar = "YOLO"
     help: ClassVar = "data.yaml or the directory of labels of YOLO"
+    contents: ClassVar = "boxes, polygons or poses; sides"
+    not_read: ClassVar = "confidences, rotated boxes"
+    example: ClassVar = "dsprep pack dataset shards --to webdataset"
     extensions: ClassVar = (".yaml", ".yml")
     files: ClassVar = re.compile(
         rf"^(?:{'|'.join(map(re.escape, (*CONFIGS, *NAME_LISTS)))})$|{_LABEL.pattern}"
