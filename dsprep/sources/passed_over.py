@@ -20,7 +20,8 @@ from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
-from dsprep.sources.likely_masks import MASKS, PARTS, image_of, pairs_for
+from dsprep.sources.likely_masks import MASKS, PARTS, image_of
+from dsprep.sources.parallel import pairs_for
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.storage.files import is_dir

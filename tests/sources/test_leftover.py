@@ -24,7 +24,7 @@ from dsprep.rows import Rows
 from dsprep.sources import passed_over
 from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kinds
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
-from dsprep.sources.likely_masks import MOST_DECODED
+from dsprep.sources.mask_pixels import MOST_DECODED
 from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD, unread_kind

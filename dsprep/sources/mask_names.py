@@ -1,0 +1,191 @@
+"""Which images are called like masks, and which images these masks may be of."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from dsprep.places.names import FILE_WORDS, is_companion
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MASK_WORDS = frozenset(
+    (
+        *("mask", "masks", "label", "labels", "labelids", "labelid", "trainids", "trainannot"),
+        *("instance", "instances", "instanceids", "semantic", "semantics", "panoptic", "parts"),
+        *("annot", "annots", "annotation", "annotations", "trimap", "trimaps", "scribble"),
+        *("scribbles", "seg", "segs", "segmentation", "segmentations", "segmentationclass"),
+        *("segmentationobject", "segment", "segments", "gt", "gts", "truth", "truths"),
+        *("groundtruth", "groundtruths", "gtfine", "gtcoarse"),
+    )
+)
+_LAST_WORDS = frozenset(("l", "p", "color"))  # `1_L.png`, as CamVid and CelebAMask have masks
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NUMBERED_CLASS = re.compile(r"(?i)labels?[\W_]*\d+")  # `label_0` is a class
+DIVIDED = re.compile(r"[\s_.-]+")
+_BEFORE_NUMBER = re.compile(
+    rf"(?i)^(?:{'|'.join(sorted(MASK_WORDS | FILE_WORDS, key=len, reverse=True))})(?=\d)"
+)
+_IMAGE_WORDS = FILE_WORDS | {"rgb"}
+_IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig"))  # `1_sat.jpg`, `1_mask.png`
+_MOST_FOR_ONE = 10  # images; among fewer, one mask shows what its name means
+_CONVENTIONS = 4  # ways of naming masks that are looked at
+
+Pair: TypeAlias = tuple[str, str]
+"""What may be a mask, and the image that it may be of."""
+
+
+def named_alike(paths: pl.Series) -> Iterator[tuple[list[str], list[Pair]]]:
+    """Yield files that one word calls masks, and those of them that have an image, with that."""
+    candidates = [path for path in paths.filter(_may_be(paths)) if is_called_mask(path)]
+    if not 0 < len(candidates) < len(paths):
+        return
+    images = _nearest_images(candidates, paths)
+    by_name: dict[str, list[str]] = {}
+    for path in sorted(candidates):
+        by_name.setdefault(_convention(path), []).append(path)
+    for own in sorted(by_name.values(), key=len, reverse=True)[:_CONVENTIONS]:
+        pairs = [(path, images[path]) for path in own if path in images]
+        if len(pairs) > 1 or len(pairs) >= len(paths) // _MOST_FOR_ONE:
+            yield own, pairs  # otherwise one picture among many, which tells nothing
+
+
+def _may_be(paths: pl.Series) -> pl.Series:
+    """Return which paths may have a word for masks: fast, as few sets have any."""
+    return paths.str.contains(
+        "(?i)mask|label|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth"
+        r"|_l\.|_p\.|_color\."
+    )
+
+
+@lru_cache(4096)
+def words_of(name: str) -> frozenset[str]:
+    """Return the words in a name: `gtFine_labelIds` has `gt`, `fine`, `label` and `ids`."""
+    return frozenset(each.lower() for each in (*_WORD.findall(name), *DIVIDED.split(name)))
+
+
+def is_called_mask(path: str) -> bool:
+    """Return whether a file is called like a mask, or the nearest word among its directories is."""
+    *directories, name = path.split("/")
+    return bool(_mask_words(name) or _mask_directory(directories))
+
+
+def _mask_words(name: str) -> str:
+    """Return the words of a file's name that say it is a mask; not the first of several words."""
+    words = DIVIDED.split(posixpath.splitext(name)[0])
+    own = sorted(MASK_WORDS & words_of("_".join(words[1:] or words)))
+    if not own and len(words) > 1 and words[-1].lower() in _LAST_WORDS:
+        return words[-1].lower()
+    return " ".join(own)
+
+
+def _mask_directory(directories: Sequence[str]) -> str:
+    """Return the nearest directory that is called like masks, unless a nearer one is of images."""
+    for name in reversed(directories):
+        if is_for_masks(name):
+            return name
+        if is_for_images(name):
+            return ""
+    return ""
+
+
+@lru_cache(4096)
+def is_for_masks(directory: str) -> bool:
+    """Return whether a directory is called like masks."""
+    if _NUMBERED_CLASS.fullmatch(directory):
+        return False
+    return not MASK_WORDS.isdisjoint(words_of(directory)) or is_companion(directory)
+
+
+@lru_cache(4096)
+def is_for_images(directory: str) -> bool:
+    """Return whether a directory is called like images."""
+    return not _IMAGE_WORDS.isdisjoint(words_of(directory))
+
+
+def _convention(path: str) -> str:
+    """Return what says that a file may be a mask: the words of its name, or a directory's name."""
+    *directories, name = path.split("/")
+    return _mask_words(name) or _mask_directory(directories).lower()
+
+
+def _nearest_images(masks: Sequence[str], paths: pl.Series) -> dict[str, str]:
+    """Return the image that each mask may be of: one of its name, as near in the tree as any."""
+    others = without(paths, masks)
+    keys = {path: _keys(path) for path in masks}
+    wanted = {key for own in keys.values() for key in own}
+    below: dict[tuple[str, str], str] = {}
+    for path in others:
+        if (key := _key(path)) in wanted:
+            for directory in _directories(path):
+                below.setdefault((directory, key), path)
+                if not key:  # `mask.png` is of `image.png` beside it
+                    break
+    found = {}
+    for path, own in keys.items():
+        near = (below.get((where, key)) for where in _directories(path) for key in own)
+        if image := next(filter(None, near), None):
+            found[path] = image
+    lost = [path for path in masks if path not in found]
+    return found | _only_images(lost, others) if lost else found
+
+
+def _only_images(masks: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """Return the image of masks that lie in a directory beside that of one image alone."""
+    parents = {path: posixpath.dirname(posixpath.dirname(path)) for path in masks}
+    wanted = {parent for parent in parents.values() if parent}
+    held: dict[str, list[str]] = {}
+    for path in others if wanted else ():
+        parent = posixpath.dirname(posixpath.dirname(path))
+        if parent in wanted:
+            held.setdefault(parent, []).append(path)
+    return {path: held[own][0] for path, own in parents.items() if len(held.get(own, ())) == 1}
+
+
+def _key(path: str) -> str:
+    """Return what the name of an image has in common with that of its mask."""
+    words = DIVIDED.split(posixpath.splitext(posixpath.basename(path))[0])
+    return _joined(words)
+
+
+def _joined(words: Iterable[str]) -> str:
+    kept = (_BEFORE_NUMBER.sub("", word) for word in words if not _says_part(word))
+    key = "_".join(kept)
+    return key.lstrip("0") or "0" if key.isdigit() else key
+
+
+@lru_cache(4096)
+def _says_part(word: str) -> bool:
+    """Return whether a word tells only which part of a sample a file is."""
+    if word.lower() in MASK_WORDS | _IMAGE_WORDS | _IMAGE_ENDINGS:
+        return True
+    return not any(map(str.isdigit, word)) and not MASK_WORDS.isdisjoint(words_of(word))
+
+
+def _keys(path: str) -> list[str]:
+    """Return the keys that the image of a mask may have, the likeliest first."""
+    words = DIVIDED.split(posixpath.splitext(posixpath.basename(path))[0])
+    found = [_joined(words)]
+    at = next((at for at, word in enumerate(words) if at and _says_part(word)), len(words))
+    cut = [words[:at]]
+    if words[-1].lower() in _LAST_WORDS:
+        cut.append(words[:-1])
+    if _mask_directory(path.split("/")[:-1]):
+        cut += [words[:-1], words[:-2]]  # several masks of an image: `1_m0_a1b2.png`
+    return list(dict.fromkeys(found + [_joined(each) for each in cut if each]))
+
+
+def _directories(path: str) -> Iterator[str]:
+    """Yield the directories that a path lies in, the nearest first, and the root as ``""``."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
+
+
+def without(paths: pl.Series, others: Collection[str]) -> pl.Series:
+    """Return the paths that are none of some others."""
+    return paths.filter(~paths.is_in(list(others))) if others else paths
