@@ -11,7 +11,7 @@ from PIL import Image
 
 from dsprep.errors import SourceError
 from dsprep.places.match import MORE_THAN_NAMES, Matches, find_elsewhere, match
-from dsprep.sources.annotated.masks import find_masks
+from dsprep.sources.annotated.mask_files import find_masks
 from dsprep.sources.source import make_source
 
 PATHS = ["1.jpg", "a/1.jpg", "a/b/1.jpg", "a/2.jpg", "a/2.png", "c/3.x.jpg"]

@@ -26,14 +26,13 @@ from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE_ID, Field, Schema
-from dsprep.sources.annotated.masks import (
-    Masks,
-    TableMasks,
+from dsprep.sources.annotated.mask_files import (
     find_masks,
     lossy_among_masks,
     mask_names,
     without_mask_files,
 )
+from dsprep.sources.annotated.masks import Masks, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from dsprep.formats.augmented import AugmentedLine, colors_of, parse_augmented
 from dsprep.numbering import number_ids, require_lines
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.boxes import TableBoxes, scan_of
-from dsprep.sources.annotated.masks import Masks, files_below, parse_color
+from dsprep.sources.annotated.mask_files import files_below
+from dsprep.sources.annotated.masks import Masks, parse_color
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
