@@ -63,6 +63,13 @@ class Annotated(NamedTuple):
     places: Sequence[Any] = ()
     in_shares: bool = False  # whether boxes are shares of the size of images
     boxes_alone: bool = False  # whether no object has polygons or a mask
+    # whether images have further fields, such as texts, whose bytes `sizes` does not have
+    has_fields: bool = False
+
+    @property
+    def tells_sizes(self) -> bool:
+        """Whether `sizes` tells the bytes of all that images have besides their pixels."""
+        return self.sizes is not None and not self.has_fields
 
     def place(self, number: int) -> tuple[int, Any]:
         """Return what tells a reader the annotations of an image; None if it has none."""

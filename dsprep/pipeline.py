@@ -192,7 +192,7 @@ def _labeler(pipeline: Pipeline) -> Callable[..., Sample | BadSample]:
     schema, classes = pipeline.schema, pipeline.classes or ()
     image_name = schema.image or "image"
     # rows of the catalog may give the label or the objects
-    told = schema.label_field or schema.objects
+    told = schema.label_field or _objects_of_rows(schema)
     label_name, kind = (told.name, told.type) if told else ("", "")
     replaces_labels = "label" in pipeline.overridden
 
@@ -228,6 +228,12 @@ def _labeler(pipeline: Pipeline) -> Callable[..., Sample | BadSample]:
         return sample
 
     return labeled
+
+
+def _objects_of_rows(schema: Schema) -> Field | None:
+    """Return the objects if rows tell them, as lists of boxes do, not annotations beside images."""
+    objects = schema.objects
+    return None if objects is None or (objects.type,) in objects.places else objects
 
 
 def sample_finisher(

@@ -109,7 +109,8 @@ class Folder(TreeFormat):
                         header = read_header(sample.fields.get(self.written.image or "", b""))
                         size = float(header.width), float(header.height)
                         told = (*told[:2], *size, *told[4:])
-        if (objects := self.written.objects) and (boxes := sample.fields.get(objects.name)):
+        objects = None if label is not None else self.written.objects
+        if objects is not None and (boxes := sample.fields.get(objects.name)):
             told = mxnet.write(boxes)
         texts = (
             f"{key}:{write(sample.fields[field])}"

@@ -416,8 +416,9 @@ def _typed(job: Job, settled: SettledSchema) -> Job:
     schema = with_image_type(settled.schema, job.images.transform, layout)
     if layout.placeholders(Schema(())) and label is not None and label.missing:
         seen, count = settled.samples, settled.counts.get(label.name, 0)
+        some = f"{seen - count:,} of {seen:,} samples looked at" if seen else "some samples"
         raise SourceError(
-            f"{job.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "
+            f"{job.source.root}: {some} have no label, "
             f"and {layout.name} holds none without: label these, leave them out, give "
             f"--drop {label.name}, or choose another format"
         )

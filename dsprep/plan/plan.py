@@ -249,7 +249,8 @@ def _read(job: Job, pool: Executor) -> tuple[Catalog, list[Finding]]:
         catalog = catalog.with_settled(settled)
     if settled.schema.label is None:
         # Numbers in a list or in headers may tell objects.
-        tells = settled.schema.objects is not None and catalog.label_column == "label"
+        has_objects = settled.schema.objects is not None and catalog.annotated is None
+        tells = has_objects and catalog.label_column == "label"
         table = catalog.table.drop(() if tells else _LABELS, strict=False)
         catalog = replace(catalog, table=table, classes=None)
     return catalog, findings

@@ -106,7 +106,8 @@ def weigh(
     # tables declare their fields, and the length of their paths is known
     is_fixed = layout.is_fixed and catalog.schema_known
     is_sparse = layout.bounds_sparse and catalog.reader.largest_key() is not None
-    if (not whole or catalog.sizes is not None or is_fixed or is_sparse) and layout.weighs:
+    has_sizes = catalog.annotated is not None and catalog.annotated.tells_sizes
+    if (not whole or has_sizes or is_fixed or is_sparse) and layout.weighs:
         estimated = (whole and not is_fixed) or not layout.concatenative
         return encoded_sizes(job, catalog, sizes), None, estimated
     if not (layout.concatenative and by_bytes):
@@ -172,7 +173,8 @@ def _weighed(job: Job, catalog: Catalog, image_sizes: pl.Series) -> pl.DataFrame
 
     table = widened(catalog.table.with_columns(image_sizes.alias("image")))
     if (sizes := object_sizes(catalog)) is not None:
-        table = table.drop("label", strict=False).with_columns(sizes)
+        are_objects = catalog.settled.schema.label is None
+        table = table.drop(["label"] if are_objects else [], strict=False).with_columns(sizes)
     if (largest := catalog.reader.largest_key()) is not None:
         table = table.with_columns(largest_key=pl.lit(largest, pl.Int64))
     if job.key == "index":

@@ -76,7 +76,8 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
     findings = [*findings, *idle_patterns(findings, source.leave_out), *missing_kinds]
     if source.labels is None:  # `read_table` knows whether a table names the classes
         is_parts = source.parts or source.kind == "parts"
-        named = catalog.classes and (not found or (is_parts and not source.chooses))
+        is_tree = not found or source.annotations or (is_parts and not source.chooses)
+        named = catalog.classes and is_tree
         require_effect("", {"--class-order": source.class_order}, named=bool(named))
     from dsprep.catalog import UNSETTLED  # imported late: loads polars
     from dsprep.sources.infer import with_schema

@@ -24,7 +24,7 @@ from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source
 from dsprep.sources.understood import layout_of
 from tests.servers.bucket import Bucket
-from tests.sources.boxes import boxes, write
+from tests.sources.boxes import told, write
 
 # It reads rows in a process of its own, as a worker does.
 _WORKER = """
@@ -90,10 +90,10 @@ class AnnotationTests:
                 archive.write(root / name, name)
         expected = self.read(str(root))
         if self.is_claimed:
-            assert boxes(read_source(make_source(str(path)))[0]) == expected
+            assert told(read_source(make_source(str(path)))[0]) == expected
         named = make_source(str(path), annotations=(self.named,))
         if self.kind.takes_members:
-            assert boxes(read_source(named)[0]) == expected
+            assert told(read_source(named)[0]) == expected
         else:
             with pytest.raises(DsprepError):
                 read_source(named)
@@ -126,14 +126,16 @@ class AnnotationTests:
                     packed.write(root / name, f"set/{name}")
             if not source.annotations or self.kind.takes_members:
                 archived, _ = read_source(make_source(str(archive), layout=path))
-                assert boxes(archived) == boxes(found[0])
+                assert told(archived) == told(found[0])
 
     def test_a_worker_reads_it_without_polars_and_plan_files_name_it(self, tmp_path: Path) -> None:
         root = write(tmp_path, self.files)
         (*_, named) = self.sources(str(root))
         catalog = read_source(named)[0]
-        assert isinstance(catalog.reader, AnnotatedReader)
-        assert type(catalog.reader.annotations) in self.kind.saved().values()
+        if isinstance(catalog.reader, AnnotatedReader) and catalog.reader.annotations is not None:
+            assert type(catalog.reader.annotations) in self.kind.saved().values()
+        else:  # annotations of whole images
+            assert catalog.label_column is not None or catalog.reader.names
         rows = catalog.rows()
         done = subprocess.run(
             [sys.executable, "-c", _WORKER],
@@ -143,8 +145,8 @@ class AnnotationTests:
         )
         assert done.stdout.decode() == f"{len(rows.ids)} False\n", done.stderr.decode()
 
-    def read(self, root: str, **options: Any) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the boxes of a set, which all ways to read it agree on."""
-        first, *others = [boxes(read_source(source)[0]) for source in self.sources(root, **options)]
+    def read(self, root: str, **options: Any) -> dict[str, dict[str, Any]]:
+        """Return what a set tells of its images, which all ways to read it agree on."""
+        first, *others = [told(read_source(source)[0]) for source in self.sources(root, **options)]
         assert others in ([], [first])
         return first

@@ -68,6 +68,27 @@ def boxes(catalog: Catalog) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
+def told(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """What samples have besides their image, by path: boxes, labels by name, further fields."""
+    rows, classes, schema = catalog.rows(), catalog.classes, catalog.settled.schema
+    found = boxes(catalog) if schema.objects else {}
+    all_told: dict[str, dict[str, Any]] = {}
+    for at, sample in enumerate(pickle.loads(pickle.dumps(catalog.reader)).read(rows)):
+        fields = {} if isinstance(sample, bytes) else {**sample.fields}
+        values = {name: fields[name] for name in fields if name not in ("image", "objects")}
+        if rows.paths[at] in found:
+            values["objects"] = found[rows.paths[at]]
+        if rows.labels is not None:
+            values["label"] = rows.labels[at]
+        label = values.get("label")
+        if isinstance(label, int) and classes:
+            values["label"] = classes[label]
+        if isinstance(label, tuple) and classes:
+            values["label"] = tuple(classes[at] for at, flag in enumerate(label) if flag)
+        all_told[rows.paths[at]] = values
+    return all_told
+
+
 def _pixels(box: Sequence[float], are_shares: bool) -> tuple[float, ...]:
     sizes = SIZE * 2 if are_shares else (1, 1, 1, 1)
     return tuple(round(value * size, 6) for value, size in zip(box, sizes, strict=True))

@@ -25,7 +25,8 @@ from dsprep.numbering import require_lines
 from dsprep.options import require_effect
 from dsprep.rows import Rows, Wrapper
 from dsprep.sample import Sample, key_of
-from dsprep.schema import IMAGE_ID, Field, Schema
+from dsprep.schema import IMAGE_ID, LABEL, Field, Schema
+from dsprep.sources.annotated.image_values import ImageValues, OfSamples, values_of_samples
 from dsprep.sources.annotated.mask_files import (
     find_masks,
     lossy_among_masks,
@@ -38,7 +39,7 @@ from dsprep.units import format_count, format_some, quoted, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Inferred, SourceScan
+    from dsprep.catalog import Annotated, Catalog, Inferred, SourceScan
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
@@ -79,6 +80,8 @@ class AnnotatedReader(Wrapper):
     annotations: Annotations | None = None
     masks: Masks | TableMasks | None = None
     has_image_ids: bool = False
+    # the fields whose values places have: each place is that of the objects, and these values
+    names: tuple[str, ...] = ()
 
     @property
     def facts(self) -> Mapping[str, bool]:
@@ -87,18 +90,22 @@ class AnnotatedReader(Wrapper):
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         samples = zip(rows.ids, rows.paths, rows.annotations, self.images(rows), strict=True)
         annotations, places = self.annotations, [place for _, place in rows.annotations]
+        values: Sequence[Mapping[str, Any]] = ()
+        if self.names:
+            values = [self._values(place) for place in places]
+            places = [None if place is None else place[0] for place in places]
         opened = nullcontext() if annotations is None else annotations.opened(places)
         with opened as objects_at:
-            for at, (id, path, (number, place), found) in enumerate(samples):
+            for at, (id, path, (number, _), found) in enumerate(samples):
                 if not isinstance(found, bytes):
                     yield found
                     continue
-                fields: dict[str, Any] = {"image": found}
+                fields: dict[str, Any] = {"image": found, **(values[at] if values else {})}
                 try:
                     if objects_at is not None:
-                        fields[OBJECTS] = Objects() if place is None else objects_at(at)
+                        fields[OBJECTS] = Objects() if places[at] is None else objects_at(at)
                         if self.has_image_ids and annotations is not None:
-                            fields[IMAGE_ID] = annotations.image_id(place)
+                            fields[IMAGE_ID] = annotations.image_id(places[at])
                     if self.masks is not None:
                         mask = self.masks.mask(number, found)
                         fields |= {} if mask is None else {MASK: mask}
@@ -111,6 +118,15 @@ class AnnotatedReader(Wrapper):
                 else:
                     yield self.typed(Sample(key_of(path), fields, id, path, "image"))
 
+    def _values(self, place: Any) -> Mapping[str, Any]:
+        """Return the further fields of an image that it has."""
+        values = () if place is None else place[1]
+        return {
+            name: value
+            for name, value in zip(self.names, values, strict=False)
+            if value is not None
+        }
+
     def in_frame(self, turn: str | None) -> AnnotatedReader:
         if not isinstance(self.masks, TableMasks):
             return self
@@ -118,9 +134,13 @@ class AnnotatedReader(Wrapper):
 
 
 class Scan(NamedTuple):
-    """The images that annotations name, with counts of their objects, classes and sides."""
+    """The images that annotations name, with counts of their objects, classes and sides.
 
-    annotations: Annotations | None  # None if there are masks alone
+    If annotations tell labels, tags or texts of whole images, `values` has them, beside objects or
+    without any: then `annotations` is None, and `counts` and `texts` are empty.
+    """
+
+    annotations: Annotations | None  # None if there are masks or values of images alone
     names: Sequence[str]  # what each image is called, by number
     counts: Sequence[int]  # how many objects it has
     texts: Sequence[int]  # the bytes that tell them as JSON, at most, besides the boxes
@@ -141,6 +161,7 @@ class Scan(NamedTuple):
     has_image_ids: bool = False  # whether each image has a whole number for an id
     elsewhere: Sequence[str] = ()  # what annotations that are not read call their images
     inferred: Sequence[Inferred] = ()  # what tells how to read them, if nobody said it
+    values: ImageValues = ImageValues()  # what annotations tell of whole images: labels, fields
 
 
 def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
@@ -172,9 +193,8 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     """Make the catalog of images with annotations, with masks, or with both."""
     import polars as pl
 
-    from dsprep.catalog import PLACE_COLUMNS, Annotated, Catalog
+    from dsprep.catalog import PLACE_COLUMNS
     from dsprep.places.files import FILES, with_sides_of_directories
-    from dsprep.sources.readers import FileReader
 
     table = without_mask_files(source, files.table.sort("path"), run_all)
     lossy = lossy_among_masks(source, files.table, table)
@@ -196,41 +216,105 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     rows = table["annotation"].to_list()
-    objects = _objects_fields(told, source.root)
-    ids, id_notes = _image_id_fields(told, [numbers[row] for row in rows])
-    masks, mask_fields, mask_notes = _masks_of(source, told, paths, numbers, rows, run_all)
-    findings += [*id_notes, *mask_notes]
+    taken_images = _TakenImages(source, told, numbers, rows)
+    values = taken_images.values()
+    masks, mask_fields, notes = _masks_of(source, told, paths, numbers, rows, run_all)
     if isinstance(masks, Masks):
         findings = _without_masks(findings, masks, rows, source.root)
-    fields = (Field("image", "image", places=(("image",),)), *objects, *ids, *mask_fields)
-    fields = tuple(replace(each, told="the files") for each in fields)
+    if values.without:
+        said = f"{format_count(values.without, 'image')} without a label"
+        notes.append(Finding("note", "", said))
     columns = [*FILES, *(name for name in PLACE_COLUMNS if name in table.columns), "annotation"]
     columns += ["side"] if sides else []
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
-    images = files.reader or FileReader(source.root)
-    reader = AnnotatedReader(images, told.annotations, masks, has_image_ids=bool(ids))
-    # The last row is for images without annotations, whose number is -1.
-    sizes = pl.DataFrame({"objects": [*told.counts, 0], "texts": [*told.texts, 0]}).cast(pl.Int64)
-    sizes = sizes[[number % sizes.height for number in numbers]]
-    digest = sha256(told.digest.encode())
-    if masks is not None:
-        sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
-        digest.update(masks.digest())
-    catalog = Catalog(
-        *(table, source.root, None, reader, Schema(fields, "image", format="folder")),
-        schema_known=True,
-        sides=sides,
-        annotated=Annotated(
-            *(sizes, digest.hexdigest(), numbers, told.places),
-            in_shares=told.in_shares,
-            boxes_alone=told.boxes_alone,
-        ),
-        inferred=tuple(told.inferred),
-    )
+    table = table.with_columns([] if values.column is None else [values.column])
+    catalog, more = taken_images.catalog(table, files, values, masks, mask_fields)
+    catalog = replace(catalog, sides=sides, inferred=tuple(told.inferred))
     if not sides and source.sides_from is None:
-        catalog, notes = with_sides_of_directories(catalog)
-        findings += notes
-    return catalog, sorted(findings, key=lambda found: found.path)
+        catalog, said_of_sides = with_sides_of_directories(catalog)
+        notes += said_of_sides
+    return catalog, sorted([*findings, *more, *notes], key=lambda found: found.path)
+
+
+class _TakenImages(NamedTuple):
+    """What is known of the images of a source and their annotations."""
+
+    source: Source
+    scan: Scan
+    numbers: Sequence[int]  # the number in the scan of each image, or -1
+    rows: Sequence[int]  # the images that are taken, as positions among these
+
+    @property
+    def taken(self) -> Sequence[int]:
+        """The number in the scan of each image that is taken."""
+        return [self.numbers[row] for row in self.rows]
+
+    def values(self) -> OfSamples:
+        """Return the labels and the further fields of the images that are taken."""
+        scan, label_type = self.scan, self.source.choice.label_type
+        return values_of_samples(scan.values, self.taken, label_type, scan.where)
+
+    def catalog(
+        self,
+        table: pl.DataFrame,
+        files: Files,
+        values: OfSamples,
+        masks: Masks | TableMasks | None,
+        mask_fields: Sequence[Field],
+    ) -> tuple[Catalog, list[Finding]]:
+        """Make the catalog of a table, with its reader and schema."""
+        from dsprep.catalog import Catalog
+        from dsprep.sources.readers import FileReader
+
+        root, scan = self.source.root, self.scan
+        images = files.reader or FileReader(root)
+        classes = scan.values.classes
+        if scan.annotations is None and masks is None and not values.fields:
+            # Nothing but labels, which the table has: samples are images, as those of a folder.
+            return Catalog(table.drop("annotation"), root, classes, images), []
+        ids, notes = _image_id_fields(scan, self.taken)
+        fields = [
+            Field("image", "image", places=(("image",),)),
+            *(*_objects_fields(scan, root), *ids, *mask_fields, *values.fields),
+        ]
+        label = None
+        if scan.values.label is not None:
+            fields += [Field(LABEL, "class")] if values.column is not None else []
+            label = LABEL
+        fields = [replace(each, told="the files") for each in fields]
+        names = tuple(each.name for each in values.fields)
+        return Catalog(
+            *(table, root, classes),
+            AnnotatedReader(images, scan.annotations, masks, bool(ids), names),
+            Schema(tuple(fields), "image", label, "folder"),
+            schema_known=True,
+            overridden=frozenset({LABEL} if values.column is not None else ()),
+            annotated=self._annotated(values, masks),
+        ), notes
+
+    def _annotated(self, values: OfSamples, masks: Masks | TableMasks | None) -> Annotated:
+        import polars as pl
+
+        from dsprep.catalog import Annotated
+
+        scan, nothing = self.scan, [0] * len(self.scan.names)
+        # The last row is for images without annotations, whose number is -1.
+        counts = {"objects": [*(scan.counts or nothing), 0], "texts": [*(scan.texts or nothing), 0]}
+        sizes = pl.DataFrame(counts).cast(pl.Int64)
+        sizes = sizes[[number % sizes.height for number in self.numbers]]
+        digest = sha256(scan.digest.encode())
+        if masks is not None:
+            sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))
+            digest.update(masks.digest())
+        places = scan.places
+        if values.fields:
+            places = list(zip(places or range(len(nothing)), values.values, strict=True))
+        return Annotated(
+            *(sizes, digest.hexdigest(), self.numbers, places),
+            in_shares=scan.in_shares,
+            boxes_alone=scan.boxes_alone,
+            has_fields=bool(values.fields),
+        )
 
 
 def _with_findings_of(

@@ -31,7 +31,7 @@ def keep_classes(catalog: Catalog, source: Source) -> tuple[Catalog, list[Findin
     """Keep the samples of the classes that a file names; number these from 0 in their order."""
     path, where, classes = str(source.keep_classes), catalog.root, catalog.classes
     schema = catalog.settled.schema
-    if schema.objects is not None or catalog.label_column != "cls":
+    if schema.label is None or catalog.label_column != "cls":
         raise SourceError(f"{where}: {_why_not(catalog)}; leave out --keep-classes {path}")
     numbers = catalog.table["cls"]
     known = dict(enumerate(classes)) if classes else {at: str(at) for at in numbers.unique().sort()}
