@@ -67,6 +67,8 @@ FILE_WORDS = frozenset(
     )
 )
 _NUMBERS = re.compile(r"\d(?:.*\d)?")
+_RAW = "raw"  # the directory in which torchvision keeps idx files
+_MNIST = re.compile(r"mnist$", re.IGNORECASE)  # ends the names of the directories above it
 _PEEKED = 64  # names that show what a directory holds
 _MOST_DIRECTORIES = 32  # directories that are searched for files of samples
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -411,6 +413,18 @@ def _data_directory(root: str) -> str:
             f"{format_some(holding)}"
         )
     return holding[0] if holding else root
+
+
+def raw_directories(root: str, inside: Iterable[DirectoryEntry]) -> list[str]:
+    """Return the directories in which torchvision keeps idx files: `raw`, or `MNIST/raw`.
+
+    Args:
+        root: The directory that they lie in.
+        inside: The entries of this directory.
+    """
+    names = {entry.name for entry in inside if entry.name == _RAW or _MNIST.search(entry.name)}
+    found = [_RAW] if _RAW in names else sorted(f"{name}/{_RAW}" for name in names)
+    return [each for each in found if is_dir(f"{root}/{each}")]
 
 
 def is_left_out(path: str, patterns: Sequence[str]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import pickle
+import struct
 import zipfile
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +22,8 @@ from dsprep.places.archive import CompressedTarReader
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.sources.pictures.pixels import read_pixels
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.pixels import (
     FINE,
     NAMES,
@@ -35,6 +39,7 @@ from tests.pixels import (
     mnist,
     pixels,
     python2,
+    qmnist,
     write_archive,
     write_directory,
     write_zip,
@@ -290,6 +295,33 @@ class TestIdx:
         assert labels_of(catalog_of(path / "emnist-digits" / "test")) == [3, 8]
         with pytest.raises(SourceError, match="no such part"):
             read_pixels([str(path / "emnist-balanced")], None)
+
+    def test_qmnist(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "qmnist", qmnist())
+        assert labels_of(catalog_of(path)) == [label for label, _ in ALL]
+        (note,) = read_source(make_source(str(path)))[1]
+        assert note.detail.startswith("of QMNIST's labels, the class is read")
+        for data, said in (
+            (bytes((0, 0, 12, 2)) + struct.pack(">2I", 2, 3) + bytes(24), "has 3 numbers a label"),
+            (bytes((0, 0, 12, 2)) + struct.pack(">2I", 2, 8) + bytes(63), "ends after 75"),
+            (bytes((0, 0, 12, 2)) + struct.pack(">2I", 3, 8) + bytes(96), "has 3 labels, but"),
+            (bytes((0, 0, 8, 2)) + struct.pack(">2I", 2, 8) + bytes(16), "not an idx file of ints"),
+        ):
+            (path / "qmnist-test-labels-idx2-int.gz").write_bytes(gzip.compress(data))
+            with pytest.raises(SourceError, match=said):
+                catalog_of(path)
+
+    def test_above_the_directory_that_torchvision_writes(self, tmp_path: Path) -> None:
+        for name in ("MNIST", "FashionMNIST"):
+            (tmp_path / name).mkdir()
+            write_directory(tmp_path / name / "raw", mnist(suffix=".gz"))
+        catalog = read_source(make_source(str(tmp_path / "MNIST")))[0]
+        assert catalog.sides == ("train", "test")
+        assert labels_of(catalog) == [label for label, _ in ALL]
+        catalog = read_source(make_source(str(tmp_path / "FashionMNIST" / "test")))[0]
+        assert labels_of(catalog) == [label for label, _ in TEST]
+        with pytest.raises(SourceError, match="several data sets; name one of them, such as"):
+            read_source(make_source(str(tmp_path)))
 
     def test_a_file_unpacked_beside_its_archive_counts_once(self, tmp_path: Path) -> None:
         path = write_directory(tmp_path / "both", mnist() | mnist(suffix=".gz"))

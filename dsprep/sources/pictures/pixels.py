@@ -5,8 +5,11 @@ CIFAR (https://www.cs.toronto.edu/~kriz/cifar.html): in the binary version a rec
 the Python version a batch is a pickle.
 
 MNIST (http://yann.lecun.com/exdb/mnist/), like Fashion-MNIST, KMNIST and EMNIST, has idx files, of
-images and of labels, mostly in gzip: two zeros, the type of the numbers (8 is an unsigned byte),
-the number of dimensions, each dimension as a big-endian u32, then the numbers.
+images and of labels, mostly in gzip: two zeros, the type of the numbers (8 is an unsigned byte, 12
+an int), the number of dimensions, each dimension as a big-endian u32, then the numbers. The labels
+of QMNIST (https://github.com/facebookresearch/qmnist) are rows of 8 ints, the class first.
+
+torchvision puts such files into ``NAME/raw`` (torchvision/datasets/mnist.py, ``raw_folder``).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from dsprep.formats.stream import compression_of
 from dsprep.numbering import unknown_classes
 from dsprep.places.archive import archive_kind, open_archive, split_path
 from dsprep.places.files import with_sides_of_files
+from dsprep.places.names import raw_directories
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, LABEL, Field, Schema
 from dsprep.sources.labels.classes import renumbered
@@ -109,6 +113,8 @@ _IDX = re.compile(
     r"(?:(?P<set>.*)-)?(?P<part>train|test|t10k)-images[-.]idx3-ubyte(?:\.gz)?"
     r"|(?:(?P<single>.*)-)?images[-.]idx3-ubyte(?:\.gz)?"
 )
+_UBYTE, _INT = (8, 1), (12, 4)  # types of numbers: the code and the bytes of each
+_OF_QMNIST = 8  # numbers of a label of QMNIST
 _MOST_IMAGES = 10_000_000
 _MOST_PIXELS = 100_000_000
 
@@ -226,23 +232,38 @@ def _part_of(
 def _is_part(name: str) -> bool:
     """Return whether a file may be one of a known data set, by its name."""
     images = "images".join(name.rsplit("labels", 1)).replace("idx1", "idx3")
+    images = images.replace("idx2-int", "idx3-ubyte")
     return _IDX.fullmatch(images) is not None or any(
         name in version.files or version.batches.fullmatch(name) for version in _CIFAR
     )
 
 
 def _files_in(directory: str) -> list[BatchFile]:
-    """Return the files of data sets in a directory; none if it has too many files for one."""
-    found: list[BatchFile] = []
+    """Return the files of data sets in a directory; none if it has too many files for one.
+
+    If there are none, they are those in ``raw`` below, where torchvision puts them.
+    """
     try:
-        for number, entry in enumerate(entries(directory)):
-            if number >= _MOST_FILES:
-                return []
-            if _is_part(entry.name) and entry.is_file():
-                path = os.path.join(directory, entry.name)
-                found.append(BatchFile(entry.name, "", path, *facts(path)))
+        if found := _files_at(directory, ""):
+            return found
+        return [
+            file
+            for below in raw_directories(directory, entries(directory))
+            for file in _files_at(directory, below)
+        ]
     except OSError:
         return []  # another kind of source reads the file next, and raises the error again
+
+
+def _files_at(root: str, below: str) -> list[BatchFile]:
+    found: list[BatchFile] = []
+    directory = os.path.join(root, below) if below else root
+    for number, entry in enumerate(entries(directory)):
+        if number >= _MOST_FILES:
+            return []
+        if _is_part(entry.name) and entry.is_file():
+            path = os.path.join(directory, entry.name)
+            found.append(BatchFile(entry.name, below, path, *facts(path)))
     return sorted(found)
 
 
@@ -303,7 +324,9 @@ def _idx_images(known: Mapping[str, BatchFile], name: str | None) -> Iterator[_I
         if match is None or (is_again if name is None else file.name != name):
             continue
         beside = "labels".join(bare.rsplit("images", 1)).replace("idx3", "idx1")
-        labels = [known[each] for each in (beside, f"{beside}.gz") if each in known][:1]
+        names = (beside, beside.replace("idx1-ubyte", "idx2-int"))
+        either = (file for each in names for file in (each, f"{each}.gz"))
+        labels = [known[each] for each in either if each in known][:1]
         part = (match["part"] or "").replace("t10k", "test")
         yield _Images(file, part, tuple(labels), match["set"] or match["single"] or "")
 
@@ -404,10 +427,9 @@ def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
             )
         labels = {}
         for beside in each.beside:
-            (listed,), _ = _read_head(beside, 1)
-            if listed != count:
+            labels["cls"] = _read_labels(beside)
+            if (listed := len(labels["cls"])) != count:
                 raise SourceError(f"{beside}: has {listed} labels, but there are {count} images")
-            labels["cls"] = list(b"".join(beside.blocks())[8:])
         in_place = not (compressed or file.archive or takes_requests(file.path))
         # pixels begin after a header of 16 bytes
         batch = Batch(file, count, width, height, start=16, in_place=in_place)
@@ -415,17 +437,33 @@ def _read_idx(images: Sequence[_Images]) -> list[_Batch]:
     return found
 
 
-def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]:
+def _read_labels(file: BatchFile) -> list[int]:
+    """Read the class numbers of an idx file; of QMNIST, those in the first column."""
+    if "idx2-int" not in file.name:
+        _read_head(file, 1)
+        return list(b"".join(file.blocks())[8:])
+    (count, columns), _ = _read_head(file, 2, _INT)
+    if columns != _OF_QMNIST:
+        raise SourceError(f"{file}: has {columns} numbers a label; QMNIST has {_OF_QMNIST}")
+    numbers = struct.unpack(f">{count * columns}i", b"".join(file.blocks())[12:])
+    return list(numbers[::columns])
+
+
+def _read_head(
+    file: BatchFile, dimensions: int, kind: tuple[int, int] = _UBYTE
+) -> tuple[tuple[int, ...], bool]:
     """Return the dimensions in the head, which the size has to match, and if it is compressed."""
+    code, width = kind
     blocks = file.blocks()
     first = next(blocks, b"")
     length = 4 + 4 * dimensions
     while len(first) < length and (block := next(blocks, b"")):
         first += block
     head = first[:length]
-    if head[:4] != bytes((0, 0, 8, dimensions)):
+    if head[:4] != bytes((0, 0, code, dimensions)):
         raise SourceError(
-            f"{file}: is not an idx file of bytes in {dimensions} dimensions: it begins with "
+            f"{file}: is not an idx file of {'bytes' if width == 1 else 'ints'} in {dimensions} "
+            f"dimensions: it begins with "
             f"{head[:4].hex(' ')}"
         )
     if len(head) < length:
@@ -434,7 +472,7 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
     if shape[0] > _MOST_IMAGES:
         raise SourceError(f"{file}: says it has {shape[0]} images; the maximum is {_MOST_IMAGES}")
     compressed = compression_of(next(file.blocks(raw=True))) is not None
-    wanted, size = len(head) + prod(shape), len(first) if compressed else file.size
+    wanted, size = len(head) + width * prod(shape), len(first) if compressed else file.size
     while compressed and size <= wanted and (block := next(blocks, b"")):
         size += len(block)
     if size != wanted:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.findings import Finding
 from dsprep.places.archive import first_names
+from dsprep.places.names import raw_directories
 from dsprep.sample import image_kind_of
 from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.source import ARRAYS
@@ -21,13 +23,19 @@ if TYPE_CHECKING:
 
 _FILES = re.compile(
     r"(data|test)_batch(_\d+)?(\.bin)?|batches\.meta(\.txt)?|(train|test)(\.bin)?|meta"
-    r"|(fine|coarse)_label_names\.txt|(.*-)?(images|labels)[-.]idx[13]-ubyte(\.gz)?"
+    r"|(fine|coarse)_label_names\.txt|(.*-)?(images|labels)[-.](idx[13]-ubyte|idx2-int)(\.gz)?"
 )
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 # files of CIFAR-100, whose batches are called `train` and `test`
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
 _MARK = re.compile(r"[*?[{]")
 _OTHERS = (".csv", ".tsv", ".parquet", *ARRAYS)  # tables of pixels: their extension says more
+
+
+_ROWS_OF_QMNIST = (
+    "of QMNIST's labels, the class is read; the writer, NIST's class and the numbers of the image "
+    "in other sets are not"
+)
 
 
 class PixelsKind(SourceKind):
@@ -63,7 +71,10 @@ class PixelsKind(SourceKind):
         from dsprep.sources.pictures.pixels import read_pixels
 
         catalog = read_pixels(place.files, source.class_names(), source.choice.label)
-        return None if catalog is None else (catalog, [])
+        if catalog is None:
+            return None
+        rows = any("qmnist-" in os.path.basename(file) for file in catalog.reader.sources())
+        return catalog, [Finding("note", "", _ROWS_OF_QMNIST)] if rows else []
 
 
 def may_be_pixels(path: str, place: SourcePlace) -> bool:
@@ -92,4 +103,8 @@ def holds_pixels(place: SourcePlace) -> bool:
     names = [entry.name for entry in place.entries]
     if any(name.endswith(".parquet") for name in names):
         return False  # tables tell the fields of samples, too
-    return any(_FILES.fullmatch(entry.name) and entry.is_file() for entry in place.entries)
+    if any(_FILES.fullmatch(entry.name) and entry.is_file() for entry in place.entries):
+        return True
+    below = map(place.join, raw_directories(place.path, place.entries))
+    inside = (entry.name for each in below for entry in islice(entries(each), PEEKED))
+    return any(map(_FILES.fullmatch, inside))
