@@ -62,6 +62,9 @@ CONCATENATIVE = _Formats(_CONCATENATIVE)
 # the formats whose files are tables; their readers take all files of a directory
 TABLES = _Formats(_TABLES)
 
+ARROW = (".arrow", ".feather")
+"""The ends of names of Arrow's files, which are read as those of Parquet and not written."""
+
 _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
 
 
@@ -80,7 +83,7 @@ def _other_suffixes() -> dict[str, type[Format]]:
 def shard_stem(path: str) -> str:
     """Return a shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = os.path.basename(path).removesuffix(".gz")
-    for suffix in _other_suffixes():
+    for suffix in (*_other_suffixes(), *ARROW):
         name = name.removesuffix(suffix).replace(f"{suffix}-", "-")
     for each in SHARDED.values():
         if name.endswith(each.suffix):

@@ -87,6 +87,11 @@ def is_file(kind: Any) -> bool:
     )
 
 
+def is_text(kind: Any) -> bool:
+    """Return whether a type is one of texts."""
+    return _is(kind, "string", "large_string", "string_view")
+
+
 @lru_cache(256)
 def plain_type(kind: Any) -> Any:
     """Return the type that a column is read as: one whose values Python holds exactly."""
@@ -336,14 +341,32 @@ def kept_columns(schema: Any, names: Collection[str]) -> Any:
         if is_file(each.type) and any(_is(part.type, "null") for part in each.type):
             # The column has images in separate files; their bytes are stored in it.
             columns[at] = each.with_type(arrow_type(TYPES["image"]))
-    kept = arrow().schema(columns, schema.metadata)
+    return _noted(columns, schema.metadata)
+
+
+def with_files(schema: Any, names: Collection[str]) -> Any:
+    """Return an Arrow schema in which columns of texts are images in separate files."""
+    if not names:
+        return schema
+    pa = arrow()
+    named = pa.struct([("bytes", pa.null()), ("path", pa.string())])
+    columns = [each.with_type(named) if each.name in names else each for each in schema]
+    return _noted(columns, schema.metadata, images=names)
+
+
+def _noted(columns: Sequence[Any], metadata: Any, images: Collection[str] = ()) -> Any:
+    """Return an Arrow schema of columns, with what Hugging Face notes of these alone."""
+    made = arrow().schema(columns, metadata)
     try:
-        noted = json.loads((schema.metadata or {})[_FEATURES])
+        noted = json.loads((metadata or {})[_FEATURES])
         features = noted["info"]["features"]
-        noted["info"]["features"] = {name: features[name] for name in features if name in names}
+        features |= {name: {"_type": "Image"} for name in images}
+        noted["info"]["features"] = {
+            name: features[name] for name in features if name in made.names
+        }
     except (ValueError, KeyError, TypeError, RecursionError):
-        return kept
-    return kept.with_metadata(kept.metadata | {_FEATURES: json.dumps(noted).encode()})
+        return made
+    return made.with_metadata(made.metadata | {_FEATURES: json.dumps(noted).encode()})
 
 
 def leaves_of(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
@@ -377,12 +400,30 @@ class ParquetColumns(NamedTuple):
     image: str | None = None
     label: str | None = None  # the one of the labels, if its numbers are read as names
     classes: tuple[str, ...] = ()  # names of the class numbers
+    files: tuple[str, ...] = ()  # the ones of texts that name files of images beside the table
 
 
-def plain_batch(batch: Any, names: tuple[str, ...]) -> Any:
-    """Return rows with some of their columns, as far as there are such, of plain types."""
+def plain_batch(batch: Any, names: tuple[str, ...], files: Collection[str] = ()) -> Any:
+    """Return rows with some of their columns, as far as there are such, of plain types.
+
+    Of ``files``, the texts are the paths of images that the rows do not hold.
+    """
     found = [name for name in names if batch.schema.get_field_index(name) >= 0]
-    return arrow().RecordBatch.from_arrays([plain(batch.column(name)) for name in found], found)
+    columns = [plain(batch.column(name)) for name in found]
+    columns = [
+        _as_files(column) if name in files else column
+        for name, column in zip(found, columns, strict=True)
+    ]
+    return arrow().RecordBatch.from_arrays(columns, found)
+
+
+def _as_files(paths: Any) -> Any:
+    """Return texts as a column of images in separate files; other columns stay as they are."""
+    if not is_text(paths.type):
+        return paths
+    paths = paths.cast("string")
+    parts = [arrow().nulls(len(paths)), paths]
+    return arrow().StructArray.from_arrays(parts, ["bytes", "path"], mask=paths.is_null())
 
 
 def plain(column: Any) -> Any:

@@ -24,6 +24,7 @@ KINDS = {
     "parts": "pictures.parts_kind:PartsKind",
     "pixels": "pictures.pixels_kind:PixelsKind",
     "parquet": "tables.parquet_kind:ParquetKind",
+    "arrow": "tables.arrow_kind:ArrowKind",
     "csv": "tables.csv_kind:CsvKind",
     "numpy": "tables.numpy_kind:ArraysKind",
     "augmented-manifest": "annotated.augmented_kind:AugmentedManifestKind",

@@ -1,4 +1,4 @@
-"""Tables: each row is a sample, of CSV, NumPy or Parquet.
+"""Tables: each row is a sample, of CSV, NumPy, Parquet or Arrow.
 
 Entry: `tabular.read_csv`, `tabular.read_arrays`, `parquet.read_parquet`.
 Always: nothing is unpickled, and lengths in files are checked before they are believed.

@@ -1,11 +1,15 @@
-"""The catalog of Parquet files of a row for each sample, as Hugging Face `datasets` writes them."""
+"""The catalog of files of Parquet or Arrow with a row for each sample.
+
+Hugging Face `datasets` writes both, with the same types and the same notes of its features.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -15,23 +19,27 @@ import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog, SourceScan
 from dsprep.dataset.find import data_set_of
-from dsprep.errors import SourceError
+from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow import (
     Cell,
     ParquetColumns,
     arrow,
     features_of,
+    find_beside,
+    is_file,
+    is_text,
     names_of,
     nulls_note,
     plain_path,
     source_schema,
     type_of_column,
+    with_files,
 )
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.numbering import Known, number_classes, numbers_of, require_lines, unknown_classes
 from dsprep.places.scan import RunAll
-from dsprep.sample import key_of
+from dsprep.sample import image_kind_of, key_of
 from dsprep.schema import Choice, Field, Schema, SettledSchema, is_image, join, select
 from dsprep.sources.labels.classes import label_lists
 from dsprep.sources.look import raw_field
@@ -45,6 +53,7 @@ from dsprep.sources.tables.versions import newest_rows
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
+_EXTENSION = re.compile(r"\.(?:parquet|arrow|feather)$")
 _NO_CHOICE = Choice()
 _WITHOUT_CLASS = -1  # Hugging Face's number of an unknown class, as in most test sets
 
@@ -57,7 +66,7 @@ def read_parquet(
     versions: tuple[str, ...] | None = None,
     run_all: RunAll = map,
 ) -> SourceScan:
-    """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
+    """Make the catalog of such files, with the samples in the order of the files and rows."""
     # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
     # different; otherwise the file's name and the number of the row. Labels that some rows lack are
     # in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
@@ -68,8 +77,11 @@ def read_parquet(
     known = recorded.manifest.schema if recorded else None
     raw = _raw_image(choice, known)
     images = _images(paths, shared) | {name for (name, *_) in (raw.places if raw else ())}
+    named = _named_files(paths, shared, images)
+    shared = with_files(shared, named)
     declared, notes = source_schema(shared, root, images, choice.drop)
     columns, label = _columns_to_read(declared, choice, root)
+    columns = columns._replace(files=named)
     newest, only, more = _newest(paths, versions, run_all)
     notes += more
     imageless = known is not None and known.image is None
@@ -258,20 +270,51 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
     """Return the columns of bytes that hold images, as the first rows show."""
     kinds = {each.name: type_of_column(each.type, {})[0] for each in schema}
     names = [name for name in kinds if kinds[name] == "bytes" and schema.names.count(name) == 1]
+    first = _first_cells(paths[0], names)
+    return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
+
+
+def _named_files(paths: Sequence[str], schema: Any, images: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of texts that name images beside the table, if it holds no images.
+
+    Each of the first rows names an image by its extension, and the first of these is there.
+    """
+    if images or any(is_file(each.type) for each in schema):
+        return ()
+    names = [each.name for each in schema if is_text(each.type)]
+    names = [name for name in names if schema.names.count(name) == 1]
+    folder = os.path.dirname(paths[0])
+    return tuple(
+        name
+        for name, cells in _first_cells(paths[0], names).items()
+        if cells and all(map(image_kind_of, cells)) and _is_beside(folder, cells[0])
+    )
+
+
+def _is_beside(folder: str, path: str) -> bool:
+    try:
+        find_beside(folder, path)
+    except (BadSample, OSError):
+        return False
+    return True
+
+
+def _first_cells(path: str, names: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """Return the values of some columns in the first rows that have them; none if it is damaged."""
+    first: dict[str, list[Any]] = {}
     if not names:
-        return set()
-    first: dict[str, list[bytes]] = {}
-    with open_or_refuse(paths[0]) as file:
-        groups = [0][: file.num_row_groups]
+        return first
+    with open_or_refuse(path) as file:
         try:
+            groups = [0][: file.num_row_groups]
             for batch in file.iter_batches(ROWS_OF_BATCH, groups, columns=names, use_threads=False):
                 for name in batch.schema.names:
                     first[name] = first.get(name) or batch.column(name).drop_null().to_pylist()
                 if all(first.values()):
                     break
-        except (arrow().ArrowException, OSError):
-            return set()  # indexing reports the damage
-    return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
+        except (arrow().ArrowException, OSError, UnicodeDecodeError):
+            return {}  # indexing reports the damage
+    return first
 
 
 def _completed(
@@ -373,7 +416,7 @@ def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[C
     if len({key_of(name) for name in names}) == len(plain):
         return names
     # The key of a path without dots is the path.
-    stems = [key_of(f"{name.removesuffix('.parquet')}.") for name in short_names(paths)]
+    stems = [key_of(f"{_EXTENSION.sub('', name)}.") for name in short_names(paths)]
     return [
         f"{stem}-{row:07d}.{kind}".rstrip(".")
         for stem, rows in zip(stems, indexed, strict=True)

@@ -12,9 +12,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, chain, compress
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -35,7 +35,8 @@ from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_lin
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
-from dsprep.storage.files import facts, open_file
+from dsprep.sources.tables.arrow_file import ArrowFile, is_arrow
+from dsprep.storage.files import facts, open_file, results
 from dsprep.units import quoted_names
 
 _HEAD = 16  # bytes that show the kind of an image
@@ -48,12 +49,13 @@ _MOST_OPEN = 64  # unpacked files
 
 
 class ParquetFile(NamedTuple):
-    """A file of rows."""
+    """A file of rows, of Parquet or Arrow."""
 
     path: str
     size: int  # its bytes when it was indexed
     mtime: int  # its time of last change then, in nanoseconds since 1970
-    groups: tuple[int, ...]  # the first row of each row group, and the number of all rows
+    # the first row of each row group, or record batch of Arrow, and the number of all rows
+    groups: tuple[int, ...]
     spool: int  # an upper limit of the bytes of its unpacked rows
 
 
@@ -80,13 +82,35 @@ _Task: TypeAlias = tuple[str, ParquetColumns, str | None, bool, "Sequence[int] |
 
 
 def open_or_refuse(path: str) -> Any:
-    """Open a Parquet file."""
+    """Open a file of rows."""
+    with _require_whole(path):
+        return open_rows(path)
+
+
+def open_rows(path: str) -> Any:
+    """Open a file of Parquet, or one of Arrow, which has the methods that are used here."""
+    return ArrowFile(path) if is_arrow(path) else open_parquet(path)
+
+
+@contextmanager
+def _require_whole(path: str) -> Iterator[None]:
+    """Refuse a file that cannot be read, or whose headers or footer cannot."""
     try:
-        return open_parquet(path)
+        yield
     except (OSError, arrow().ArrowException) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-        raise SourceError(f"{path}: is not a whole Parquet file ({first_line(error)})") from None
+        kind = "Arrow" if is_arrow(path) else "Parquet"
+        raise SourceError(f"{path}: is not a whole {kind} file ({first_line(error)})") from None
+
+
+def _rows_of_groups(file: Any, path: str) -> list[int]:
+    """Return the number of rows of each row group, or of each record batch."""
+    with _require_whole(path):
+        if isinstance(file, ArrowFile):
+            return [*file.rows]
+        groups = range(file.num_row_groups)
+        return [file.metadata.row_group(group).num_rows for group in groups]
 
 
 def index_rows(task: _Task) -> IndexedRows:
@@ -94,11 +118,10 @@ def index_rows(task: _Task) -> IndexedRows:
     path, columns, *_ = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
-        rows = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
-        groups = (0, *accumulate(rows))
+        groups = (0, *accumulate(_rows_of_groups(file, path)))
         if list(groups) != sorted(groups) or groups[-1] > size:
             raise SourceError(
-                f"{path}: is not a Parquet file of samples: {groups[-1]} rows in {size} bytes"
+                f"{path}: is not a file of samples: {groups[-1]} rows in {size} bytes"
             )
         message = _MESSAGE + _MESSAGE_OF_COLUMN * len(columns.names)
         spool = _HEADERS + groups[-1] * message
@@ -109,7 +132,8 @@ def index_rows(task: _Task) -> IndexedRows:
                 for batch in file.iter_batches(
                     ROWS_OF_BATCH, [group], columns=list(columns.names), use_threads=False
                 ):
-                    plain = plain_batch(batch.slice(0, groups[group + 1] - row), columns.names)
+                    rest = batch.slice(0, groups[group + 1] - row)
+                    plain = plain_batch(rest, columns.names, columns.files)
                     _index(indexed, plain, row, task)
                     row += len(plain)
                     spool += plain.nbytes
@@ -146,22 +170,35 @@ def _index(indexed: IndexedRows, batch: Any, start: int, task: _Task) -> None:
         indexed.kinds.extend([""] * count)
         indexed.paths.extend([None] * count)
         return
-    compute, column, paths = arrow().compute, batch.column(image), [None] * count
+    for size, head, path in _images_of(batch.column(image), os.path.dirname(indexed.file.path)):
+        indexed.sizes.append(size or 0)
+        indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
+        indexed.paths.append(path)
+
+
+def _images_of(column: Any, folder: str) -> Iterator[tuple[int | None, bytes | None, Cell]]:
+    """Yield the size, the first bytes and the path of each image, in the rows or beside them."""
+    compute, paths = arrow().compute, [None] * len(column)
     if is_file(column.type):
         column, places = file_parts(column)
         paths = cells_of(places)
     data = column.cast("large_binary")
     sizes = compute.binary_length(data).to_pylist()
     heads = compute.binary_slice(data, 0, _HEAD).to_pylist()
-    for size, head, path in zip(sizes, heads, paths, strict=True):
-        if head is None and isinstance(path, str) and path:
-            with suppress(BadSample, OSError):
-                full, length = find_beside(os.path.dirname(indexed.file.path), path)
-                with open_file(full) as file:
-                    size, head = length, file.pread(_HEAD, 0)
-        indexed.sizes.append(size or 0)
-        indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
-        indexed.paths.append(path)
+    named = [path if head is None else None for head, path in zip(heads, paths, strict=True)]
+    beside = results(folder, partial(_size_and_head, folder), named)
+    for size, head, path, found in zip(sizes, heads, paths, beside, strict=True):
+        yield (*(found if head is None else (size, head)), path)
+
+
+def _size_and_head(folder: str, path: Cell) -> tuple[int, bytes | None]:
+    """Return the size of an image that a row only names, and its first bytes; None if not there."""
+    if isinstance(path, str) and path:
+        with suppress(BadSample, OSError):
+            full, size = find_beside(folder, path)
+            with open_file(full) as file:
+                return size, file.pread(_HEAD, 0)
+    return 0, None
 
 
 def _present(column: Any) -> Any:
@@ -263,7 +300,7 @@ class ParquetReader(Reader):
                 if numbers != list(range(len(batch))):
                     batch = batch.take(arrow().array(numbers, "int64"))
                 taken = positions[done:end]
-                samples = self._samples(plain_batch(batch, self.names), file, rows, taken)
+                samples = self._samples(self._plain(batch), file, rows, taken)
                 done, start = end, stop
                 yield from zip(taken, samples, strict=True)
                 if done == len(positions):
@@ -272,6 +309,9 @@ class ParquetReader(Reader):
             problem = f"is damaged: {first_line(error)}"
         for position in positions[done:]:
             yield position, BadSample(f"row group {group[1]} {problem}")
+
+    def _plain(self, batch: Any) -> Any:
+        return plain_batch(batch, self.names, self.columns.files)
 
     def _samples(
         self, batch: Any, file: ParquetFile, rows: Rows, positions: Iterable[int]
@@ -290,7 +330,7 @@ class ParquetReader(Reader):
         if found != (file.size, file.mtime):
             raise SourceError(f"{file.path}: has changed; give the same command again")
         names = list(self.names)
-        with open_parquet(file.path) as opened:
+        with open_rows(file.path) as opened:
             yield from opened.iter_batches(ROWS_OF_BATCH, [group], columns=names, use_threads=False)
 
     def spools(self) -> Sequence[int]:
@@ -302,13 +342,13 @@ class ParquetReader(Reader):
         with open_or_refuse(file.path) as opened:
             empty = [pa.nulls(0, column.type) for column in opened.schema_arrow]
             names = opened.schema_arrow.names
-        nothing = plain_batch(pa.RecordBatch.from_arrays(empty, names), self.names)
+        nothing = self._plain(pa.RecordBatch.from_arrays(empty, names))
         written = 0
         with open(path, "wb") as spool, pa.ipc.new_file(spool, nothing.schema) as writer:
             for group, stop in enumerate(file.groups[1:]):
                 batches = self._batches(file, group)
                 while (batch := _next(batches)) is not None:
-                    plain = plain_batch(batch.slice(0, stop - written), self.names)
+                    plain = self._plain(batch.slice(0, stop - written))
                     for row in range(len(plain)):
                         writer.write_batch(plain.slice(row, 1))
                     written += len(plain)
