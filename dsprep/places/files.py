@@ -275,22 +275,26 @@ def directories_of(paths: pl.Series) -> pl.Series:
 # Members of archives
 
 
-def images_of(archive: Archive, suffixes: frozenset[str], root: str, *, are_meant: bool) -> Files:
-    """Return the files of an archive whose images are samples by themselves.
+def images_of(archive: Archive, suffixes: frozenset[str]) -> Files:
+    """Return the files of an archive, whose images may be samples by themselves.
 
     Args:
-        archive: The archive, opened at ``root``, as the user named it.
+        archive: The archive, opened at what the user named.
         suffixes: The file name extensions of images, in lower case.
-        root: The name of the archive, for messages.
-        are_meant: Whether the user said so, by a kind or by a list; otherwise the names of the
-            files have to show it.
     """
     files = files_of(archive, suffixes)
     if files.table.is_empty() and archive.damage:
         raise SourceError(f"{archive.path}: {archive.damage[0].detail}")
-    if are_meant or not archive.reader.may_be_shard:
-        return files
-    # Half of the images of a tar, or more, have labels or texts beside them.
+    return files
+
+
+def require_images_alone(files: Files, root: str) -> None:
+    """Refuse a tar in which half of the images, or more, have labels or texts beside them.
+
+    A zip is no shard of WebDataset, so that its images are samples by themselves.
+    """
+    if files.archive is None or not files.archive.reader.may_be_shard:
+        return
     assert files.others is not None
     stem = pl.col("path").str.extract(r"^(.*)\.")
     is_part = pl.col("path").str.extract(r"\.([^./]*)$").is_in(_PARTS)
@@ -302,7 +306,6 @@ def images_of(archive: Archive, suffixes: frozenset[str], root: str, *, are_mean
             "them: give --from parts to take those of one name for one sample, or --from images "
             "to take the images alone"
         )
-    return files
 
 
 def read_beside(root: str, path: str, archive: Archive | None = None) -> bytes:

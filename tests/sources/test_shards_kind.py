@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from dsprep.sources.reading import detect
 from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.source import make_source
 from tests.images import jpeg
+from tests.sources.boxes import ROW, boxes, read, voc, voc_object, write
 
 
 def touch(root: Path, *names: str) -> None:
@@ -67,3 +69,37 @@ def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
 def test_each_kind_can_be_named() -> None:
     choices = {name for kind in own_kinds().kinds for name in kind.names}
     assert choices == {*CONCATENATIVE, *TABLES, *KINDS} - {"annotated", "shards"}
+
+
+@pytest.mark.parametrize("annotation", ["xml", "txt"])
+def test_a_tar_of_images_with_annotations_beside_them_is_no_shard(
+    tmp_path: Path, annotation: str
+) -> None:
+    """As Roboflow's Pascal VOC and CVAT's YOLO are, if somebody makes a tar of them."""
+    text = voc(voc_object("cat", (10, 5, 30, 15))) if annotation == "xml" else ROW
+    names = {} if annotation == "xml" else {"data.yaml": "names: [cat]\n"}
+    images = {
+        f"{('train', 'valid')[n // 2]}/{n}.{end}": text
+        for n in range(4)
+        for end in ("jpg", annotation)
+    }
+    files = {name: None if name.endswith(".jpg") else text for name, text in images.items()}
+    root = write(tmp_path / "set", {**names, **files})
+    path = tmp_path / "set.tar"
+    with tarfile.open(path, "w") as tar:
+        for name in (*names, *files):
+            tar.add(root / name, name)
+    expected = boxes(read(root)[0])
+    assert len(expected) == 4
+    assert all(expected.values())
+    assert boxes(read(path)[0]) == expected
+
+
+def test_a_tar_of_images_with_captions_is_a_shard(tmp_path: Path) -> None:
+    path = tmp_path / "set.tar"
+    root = write(tmp_path, {"1.jpg": None, "1.txt": "a cat on a mat", "2.jpg": None, "2.txt": "12"})
+    with tarfile.open(path, "w") as tar:
+        for name in ("1.jpg", "1.txt", "2.jpg", "2.txt"):
+            tar.add(root / name, name)
+    catalog, _ = read(path)
+    assert catalog.settled.schema.by_name["text"].type == "text"

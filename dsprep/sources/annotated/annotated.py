@@ -184,9 +184,7 @@ def list_images(source: Source, run_all: RunAll) -> Files:
 
     if is_dir(source.root):
         return list_files(scan_below(source.root, source.suffixes, run_all))
-    are_meant = bool(source.kind) or source.chooses
-    archive = open_archive(source.root)
-    return images_of(archive, source.suffixes, source.root, are_meant=are_meant)
+    return images_of(open_archive(source.root), source.suffixes)
 
 
 def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll) -> SourceScan:

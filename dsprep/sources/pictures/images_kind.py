@@ -52,15 +52,14 @@ class ImagesKind(SourceKind):
                 archive = open_archive(source.root)
             elif not source.chooses:
                 scans = list(scan_below(source.root, source.suffixes, run_all))
-        from dsprep.places.files import Files, images_of, list_files
+        from dsprep.places.files import Files, images_of, list_files, require_images_alone
         from dsprep.sources.leftover import looked_into
         from dsprep.sources.likely_masks import without_masks
         from dsprep.sources.pictures.tree import read_tree
 
         files = None
         if archive is not None:
-            are_meant = bool(source.kind) or source.chooses
-            files = images_of(archive, source.suffixes, source.root, are_meant=are_meant)
+            files = images_of(archive, source.suffixes)
         if scans is not None:
             files = list_files(scans)
         labels_files = source.chooses or source.label_regex is not None
@@ -70,6 +69,7 @@ class ImagesKind(SourceKind):
             if found := next(filter(None, more), None):
                 return found
         if files is not None and source.kind is None and not source.chooses:
+            require_images_alone(files, source.root)
             files = without_masks(source.root, files)
         found = read_tree(source, files, run_all)
         if source.kind is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +15,8 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.places.names import SPLITS
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
-from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.annotation_kinds import kind_by_content
+from dsprep.sources.kind import HEAD, PEEKED, Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.shards.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import is_dir
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from dsprep.catalog import SourceScan
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
+
+
+_TEXTS_OF_IMAGES = frozenset({"xml", "txt"})  # what may be annotations in a file for each image
+_SAMPLES_READ = 4  # of a tar, whose texts are looked at; the first may be a README
 
 
 class ShardsKind(SourceKind):
@@ -126,4 +131,22 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
         pass  # the samples before the damage decide
     firsts = [names[0].lower() for names in fields if names]
     has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
-    return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
+    if all(len(names) == 1 for names in fields):
+        return has_images or is_chosen_from
+    return _has_annotations(shards, fields)
+
+
+def _has_annotations(shards: ShardSet, fields: Iterable[Sequence[str]]) -> bool:
+    """Return whether texts beside the first images of a tar are annotations, as YOLO's and VOC's.
+
+    WebDataset has no such parts: as a sample, each would be an image and a text or bytes.
+    """
+    if not any(_TEXTS_OF_IMAGES.intersection(names) for names in fields):
+        return False
+    with ShardStream(shards.files[0]) as stream:
+        for entry in islice(shards.layout.read(stream), _SAMPLES_READ):
+            for extension in _TEXTS_OF_IMAGES.intersection(entry.sample.fields):
+                head = entry.sample.fields[extension][:HEAD]
+                if kind_by_content(f"{entry.sample.key}.{extension}", head) is not None:
+                    return True
+    return False
