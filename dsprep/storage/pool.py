@@ -48,6 +48,10 @@ class Flag:
         return self.is_set
 
 
+_own = threading.local()
+"""What each thread has of its own: a buffer, and the `Threads` that it is one of."""
+
+
 class Threads:
     """Daemon threads that make calls, started when they are needed.
 
@@ -71,7 +75,10 @@ class Threads:
         self._calls.put(call)
 
     def submit(self, call: Callable[[], B]) -> Future[B]:
-        """Have a call made that must not wait for another one of these threads."""
+        """Have a call made; one that such a thread asks for is made at once, by itself.
+
+        All threads may be busy with calls that wait for further ones, which would never be made.
+        """
         from concurrent.futures import Future  # slow to load
 
         future: Future[B] = Future()
@@ -83,7 +90,10 @@ class Threads:
                 except BaseException as error:
                     future.set_exception(error)
 
-        self.add(make)
+        if getattr(_own, "threads", None) is self:
+            make()
+        else:
+            self.add(make)
         return future
 
     def close(self) -> None:
@@ -93,14 +103,13 @@ class Threads:
             self._count = 0
 
     def _work(self) -> None:
+        _own.threads = self
         while (call := self._calls.get()) is not None:
             call()
             del call  # free the arguments now: they may be large, and the next call may come late
 
 
 submit = Threads(THREADS).submit
-
-_own = threading.local()
 
 
 def own_buffer(size: int) -> memoryview:

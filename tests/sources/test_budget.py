@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from PIL import Image
 
 import dsprep
 from dsprep.sources.annotation_kind import LOOKED_AT, DirectoryAbove
@@ -89,11 +90,35 @@ def texts_of_images(root: Path) -> None:
             own.write_text(text)
 
 
+def others_beside(root: Path) -> None:
+    """Write files of 40 kinds into each of 3 directories, more than heads are read of."""
+    for path in image_folder(root, ("a", "b", "c"), 1):
+        for number in range(40):
+            (root / f"{path}.{number:02}").write_text(f"{number} of {path}", "utf-8")
+
+
+def masks_beside(root: Path) -> None:
+    """Write masks of all images, which are decoded to see that they are masks."""
+    for path in image_folder(root / "images", ("all",), 12):
+        mask = root / "masks" / Path(path).with_suffix(".png")
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (32, 24), 1).save(mask)
+
+
+def texts_beside(root: Path) -> None:
+    """Write captions of all images."""
+    for path in image_folder(root, ("all",), 12):
+        (root / path).with_suffix(".txt").write_text("a cat on a mat", "utf-8")
+
+
 def make(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Make the sources, and the options that go with each."""
     files = image_folder(root / "classes", ("cat", "dog", "owl"), 3)
     coco(root / "coco")
     texts_of_images(root / "yolo")
+    others_beside(root / "others")
+    masks_beside(root / "masks")
+    texts_beside(root / "captions")
     some = [f"{n}\t{n}\t{path}\n" for n, path in enumerate(files) if path.startswith("cat")]
     (root / "cats.lst").write_text("".join(some), "utf-8")
     with zipfile.ZipFile(root / "a.zip", "w") as archive:
@@ -107,6 +132,9 @@ def make(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
         "classes": (root / "classes", {}),
         "coco": (root / "coco", {}),
         "yolo": (root / "yolo", {}),
+        "others": (root / "others", {}),
+        "masks": (root / "masks", {}),
+        "captions": (root / "captions", {}),
         "shards": (root / "webdataset", {}),
         "parquet": (root / "parquet", {}),
         "list": (root / "classes", {"list_file": str(root / "cats.lst")}),
@@ -119,6 +147,9 @@ BEFORE = {
     "classes": Budget(15),
     "coco": Budget(19, 2),
     "yolo": Budget(27, 30),  # 18 texts of images, and 12 heads
+    "others": Budget(8, 100),  # as many heads as are read in all
+    "masks": Budget(11, 8),  # as many images as are decoded
+    "captions": Budget(6, 3),
     "shards": Budget(7, 3),
     "parquet": Budget(5, 2),
     "list": Budget(11, 2),
@@ -148,6 +179,9 @@ BEFORE_ON_S3 = {
     "classes": Budget(0, 0, 14),
     "coco": Budget(0, 0, 20),
     "yolo": Budget(0, 0, 112),
+    "others": Budget(0, 0, 251),  # two of each head, and 32 pages of names that are listed
+    "masks": Budget(0, 0, 34),
+    "captions": Budget(0, 0, 25),
     "shards": Budget(0, 0, 28),
     "parquet": Budget(0, 0, 17),
     "list": Budget(0, 2, 10),

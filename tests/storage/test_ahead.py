@@ -39,3 +39,10 @@ def test_results_are_kept_by_nobody_but_who_wants_them() -> None:
     gone = threading.Event()
     weakref.finalize(threads.submit(Large).result(60), gone.set)
     assert gone.wait(30)
+
+
+def test_calls_that_wait_for_further_ones_end() -> None:
+    """Reading the head of an object asks for its bytes, and heads are read by many threads."""
+    threads = Threads(2)
+    found = [threads.submit(lambda: threads.submit(Large).result(60)) for _ in range(5)]
+    assert all(isinstance(each.result(60), Large) for each in found)
