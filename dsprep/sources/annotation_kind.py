@@ -20,7 +20,14 @@ from dsprep.declared import Options
 from dsprep.errors import SourceError
 from dsprep.places.names import is_left_out
 from dsprep.sources.advice import AS_ANNOTATIONS, refuse
-from dsprep.sources.heads import Groups, groups_of, is_harmless, may_be_of_image, read_heads
+from dsprep.sources.heads import (
+    HEADS_OF_GROUP,
+    Groups,
+    groups_of,
+    is_harmless,
+    may_be_of_image,
+    read_heads,
+)
 from dsprep.sources.kind import Claim, Sure
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
 
@@ -36,6 +43,9 @@ VERSION = 1
 _STEM = r"([^/]+?)(?:\.[^./]*)?$"  # of the name of a file
 LOOKED_AT = 1000  # names in a directory
 _HEAD = 4096  # bytes of a file that the user names, which show what it is
+_TRIED = 20  # files of a directory that the user names, some of which may be empty
+_DIRECTORIES = 1000  # directories whose files are looked into
+_LOOKED_INTO = 256  # files that no image has the name of
 
 
 class NamedPath:
@@ -63,9 +73,25 @@ class NamedPath:
         return not self.member and is_dir(self.path)
 
     @cached_property
+    def _paths(self) -> Sequence[str]:
+        return sorted(_paths_below(self.path)) if self.is_dir else ()
+
+    @cached_property
     def names(self) -> Sequence[str]:
         """The names of files in the directory or, if there are none, in those below."""
-        return sorted(_names_below(self.path)) if self.is_dir else ()
+        return [os.path.basename(path) for path in self._paths]
+
+    @cached_property
+    def heads(self) -> Mapping[str, bytes]:
+        """How the first few files of the directory begin that are not empty."""
+        found: dict[str, bytes] = {}
+        for path in self._paths[:_TRIED]:
+            with open_file(path) as file:
+                if head := file.pread(_HEAD, 0):
+                    found[path] = head
+            if len(found) == HEADS_OF_GROUP:
+                break
+        return found
 
     @cached_property
     def head(self) -> str:
@@ -184,6 +210,40 @@ class AnnotatedPlace:
     def head(self, path: str) -> bytes:
         """Read the beginning of a file below the root; of a large one in an archive, nothing."""
         return read_heads(self.root, self.files, {("", ""): [path]}).get(path, b"")
+
+    def files_like(
+        self, names: re.Pattern[str], is_own: Callable[[str, bytes], bool]
+    ) -> frozenset[str]:
+        """Return the files of a kind: those with such names in directories that have its files.
+
+        Files that no image has the name of are looked into one by one.
+
+        Args:
+            names: What the files are called.
+            is_own: Returns whether a file begins as those of the kind do.
+        """
+        found = [path for path in self.others if names.search(path)]
+        found = [path for path in found if path not in self._harmless]
+        groups: dict[str, list[str]] = {}
+        for path in found:
+            groups.setdefault(path.rpartition("/")[0], []).append(path)
+        some = {
+            own[at]
+            for own in islice(groups.values(), _DIRECTORIES)
+            for at in (0, len(own) // 2, -1)
+        }
+        heads = {path: head for path, head in self.heads_of(sorted(some)).items() if head.strip()}
+        heads |= self.heads(names)
+        own = {path.rpartition("/")[0] for path, head in heads.items() if is_own(path, head)}
+        told = {path.rpartition("/")[0] for path, head in heads.items() if head.strip()}
+        # Directories whose files are empty are those of images without objects.
+        called = {path.rpartition("/")[2] for path in own}
+        own |= {path for path in groups if path not in told and path.rpartition("/")[2] in called}
+        found = [path for path in found if path.rpartition("/")[0] in own]
+        alone = sorted(set(found).difference(self.named_as_images(found)))[:_LOOKED_INTO]
+        looked = self.heads_of(alone)
+        others = {path for path, head in looked.items() if head.strip() and not is_own(path, head)}
+        return frozenset(found).difference(others)
 
     def heads_of(self, paths: Sequence[str]) -> Mapping[str, bytes]:
         """Read how each of these files begins: those that a kind has claimed, and some more."""
@@ -326,11 +386,11 @@ class AnnotationKind(ABC):
         """
 
 
-def _names_below(directory: str, depth: int = 2) -> Iterator[str]:
-    """Return names in a directory and, if there are no files, in those below."""
+def _paths_below(directory: str, depth: int = 2) -> Iterator[str]:
+    """Return files in a directory and, if there are none, in those below."""
     found = list(islice(entries(directory), LOOKED_AT))
-    files = [entry.name for entry in found if entry.is_file()]
+    files = [entry.path for entry in found if entry.is_file()]
     yield from files
     if depth and not files:
         for entry in found[:8]:
-            yield from _names_below(entry.path, depth - 1)
+            yield from _paths_below(entry.path, depth - 1)

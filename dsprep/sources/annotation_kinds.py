@@ -21,6 +21,7 @@ KINDS = {
     "label-studio": "annotated.label_studio_kind:LabelStudioKind",
     "manifest": "annotated.ground_truth_kind:GroundTruthKind",
     "lst": "annotated.lst_kind:LstKind",
+    "kitti": "annotated.kitti_kind:KittiKind",
 }
 
 GROUP = "dsprep.annotations"

@@ -41,7 +41,7 @@ class Unread(NamedTuple):
 
 
 _JSON, _XML, _TXT = r"\.json[l]?$", r"(?:\.xml|/[^./]+)$", r"\.txt$"
-_KITTI = rf"[A-Za-z_]\w*(?: +{_NUMBER}){{14,15}}"
+_TRACKS = rf"\d+ -?\d+ [A-Za-z_]\w*(?: +{_NUMBER}){{14,15}}"
 _DOTA = rf"(?:{_NUMBER}[ ,]+){{8}}[A-Za-z][\w-]*(?: +\d)?"
 _ICDAR = rf"(?:{_NUMBER} ?, ?){{8}}[^\s,].*|\d+,? +\d+,? +\d+,? +\d+,? +\".*\""
 _MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
@@ -57,8 +57,8 @@ UNREAD = (
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
     Unread("PAGE XML", r"\.xml$", ("<PcGts",)),
     Unread("ALTO", r"\.xml$", ("<alto",)),
-    Unread("KITTI", _TXT, (), (_KITTI,)),
-    Unread("KITTI", r"\.xml$", ("<tracklets",)),
+    Unread("KITTI's tracks", _TXT, (), (_TRACKS,)),
+    Unread("KITTI's tracks", r"\.xml$", ("<tracklets",)),
     Unread("ADE20K", _TXT, (), (_ADE,)),
     Unread("ADE20K", _JSON, ('"annotation"\\s*:\\s*\\{', '"filename"', '"imsize"|"object"')),
     Unread("AVA", r"(?:^|/)ava_[^/]*\.csv$", (), (_AVA,)),
@@ -100,9 +100,7 @@ MAY_BE = re.compile("|".join(sorted({each.names for each in UNREAD})), re.IGNORE
 
 def unread_kind(path: str, head: bytes) -> Unread | None:
     """Return the kind of the table that a file begins like; None if it is like none."""
-    text = text_of(head)
-    lines = [line.strip() for line in text.split("\n")]
-    rows = [line for line in (lines if len(lines) < 2 else lines[:-1]) if line][:_ROWS]
+    text, rows = text_of(head), first_lines(head)
     for kind in UNREAD:
         if not re.search(kind.names, path, re.IGNORECASE):
             continue
@@ -122,7 +120,13 @@ def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:
         rows = rows[: len(patterns)]
     wanted = [*first, *[last] * (len(rows) - len(first))]
     pairs = zip(wanted, rows, strict=True)
-    return all(re.fullmatch(want, row[:_LONGEST]) for want, row in pairs)
+    return all(re.fullmatch(want, row) for want, row in pairs)
+
+
+def first_lines(head: bytes) -> list[str]:
+    """Return the first lines of a text that are not empty; the last one of a head may be cut."""
+    lines = [line.strip()[:_LONGEST] for line in text_of(head).split("\n")]
+    return [line for line in (lines if len(lines) < 2 else lines[:-1]) if line][:_ROWS]
 
 
 def text_of(head: bytes) -> str:

@@ -21,7 +21,7 @@ Set: TypeAlias = dict[str, str | bytes | None]
 
 IMAGES: Set = dict.fromkeys(f"{at}.jpg" for at in range(4))
 CELEBA = "4\nBald Young\n" + "".join(f"{at}.jpg -1 {at % 2 * 2 - 1}\n" for at in range(4))
-KITTI = "Car 0.00 0 -1.57 5 5 30 15 1.5 1.6 3.7 1.8 1.7 46.7 -1.56\n"
+ICDAR = "5,5,30,5,30,15,5,15,Genaxis Theatre\n"
 
 
 def beside(extension: str, text: str) -> Set:
@@ -62,7 +62,7 @@ LAYOUTS: dict[str, Set] = {
             {"file_name": "0.jpg", "objects": {"bbox": [[20, 5, 38, 18]], "categories": [0]}}
         ),
     },
-    "kitti": {**IMAGES, **beside(".txt", KITTI)},
+    "icdar": {**IMAGES, **beside(".txt", ICDAR)},
     "coco of instances and persons": {
         **IMAGES,
         "annotations/instances_val.json": coco([*IMAGES], [box(1, 1)]),

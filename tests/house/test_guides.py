@@ -261,18 +261,17 @@ def write_segments(root: Path) -> None:
 
 def write_unknown(root: Path) -> None:
     """Write images with annotations that dsprep does not read, and with a table."""
-    row = "Car 0.00 0 -1.82 10 12 40 30 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59"
+    row = "10,12,40,12,40,30,10,30,Genaxis Theatre"
     names = [f"{number:06}" for number in range(6)]
-    for directory in ("street/image_2", "street/label_2", "street/calib", "dogs", "captioned"):
+    for directory in ("signs/images", "signs/gt", "dogs", "captioned"):
         (root / directory).mkdir(parents=True)
     for name, data in images([f"{name}.jpg" for name in names]).items():
-        (root / "street/image_2" / name).write_bytes(data)
+        (root / "signs/images" / name).write_bytes(data)
         (root / "dogs" / name).write_bytes(data)
         (root / "captioned" / name).write_bytes(data)
     for name in names:
         write_lines(root / f"captioned/{name}.txt", (f"a street, seen from car {name}",))
-        write_lines(root / f"street/label_2/{name}.txt", (row,))
-        write_lines(root / f"street/calib/{name}.txt", ("P0: 1 0 0 0 0 1 0 0 0 0 1 0",))
+        write_lines(root / f"signs/gt/{name}.txt", (row,))
     breeds = (f"{name},{'pug' if int(name) % 2 else 'corgi'}" for name in names)
     write_lines(root / "dogs/breeds.csv", ("id,breed", *breeds))
 

@@ -19,6 +19,7 @@ from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 
 SIZE = (40, 20)
+KITTI = "Car 0.00 0 -1.57 10 5 30 15 1.5 1.6 3.7 1.8 1.7 46.7 -1.56\n"
 ROW = "0 0.5 0.5 0.5 0.5\n"  # of YOLO: the box 10 5 30 15
 
 

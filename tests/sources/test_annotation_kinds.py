@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
+from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
 from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.voc_kind import VocKind
@@ -22,7 +23,7 @@ from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
 from tests.sources.annotation_contract import AnnotationTests
-from tests.sources.boxes import ROW, box, boxes, coco, read, voc, voc_object, write
+from tests.sources.boxes import KITTI, ROW, box, boxes, coco, read, voc, voc_object, write
 
 
 class TestCoco(AnnotationTests):
@@ -85,6 +86,18 @@ class TestLst(AnnotationTests):
     kind = LstKind
     files = {"a.jpg": None, "boxes.lst": "0\t2\t5\t0\t0.1\t0.2\t0.6\t0.6\ta.jpg\n"}
     named = "boxes.lst"
+
+
+class TestKitti(AnnotationTests):
+    kind = KittiKind
+    files = {
+        "image_2/0.jpg": None,
+        "image_2/1.jpg": None,
+        "label_2/0.txt": KITTI,
+        "label_2/1.txt": "",
+    }
+    named = "label_2"
+    is_claimed = True
 
 
 def test_each_kind_has_a_test_class() -> None:

@@ -38,6 +38,7 @@ HEAD = 1 << 16  # the characters of a file that are looked at
 IMAGES: Content = {f"{number:03d}.jpg": None for number in range(4)}
 CLASSES: Content = {f"{kind}/{number}.jpg": None for kind in ("cat", "dog") for number in range(3)}
 KITTI = "Car 0.00 0 -1.82 587.01 173.33 614.12 200.12 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n"
+ICDAR = "38,43,920,215,1,2,3,4,Genaxis Theatre\n"
 HEADS_OF_KINDS = {
     "CVAT": ("a.xml", "<?xml version='1.0'?>\n<annotations>\n  <version>1.1</version>"),
     "KITTI": ("label_2/000.txt", KITTI),
@@ -50,7 +51,7 @@ HEADS_OF_KINDS = {
     "CreateML": ("x.json", '[{"image": "000.jpg", "annotations": [{"label": "x"}]}]'),
     "Datumaro": ("x.json", '{"info": {}, "items": [{"id": "000", "annotations": []}]}'),
     "Supervisely": ("ann/000.jpg.x.json", '{"objects": [{"classTitle": "a"}], "size": {}}'),
-    "ICDAR": ("gt_000.txt", '38,43,920,215,1,2,3,4,hello\n1,2,3,4,5,6,7,8,"x"\n'),
+    "ICDAR": ("gt/000.txt", ICDAR + '1,2,3,4,5,6,7,8,"x"\n'),
     "ADE20K": ("street/000_atr.txt", '001 # 0 # 1 # sky # sky # ""\n'),
     "AVA": ("ava_train.csv", "video,0902,0.07,0.15,0.2,0.8,80,1\nvideo,0903,0,0,1,1,9,2\n"),
     "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
@@ -96,7 +97,7 @@ def test_kinds_by_content(name: str) -> None:
     assert kind_by_content(path, b"") is None
 
 
-@pytest.mark.parametrize("name", ["CVAT", "KITTI", "LabelMe", "CreateML"])
+@pytest.mark.parametrize("name", ["CVAT", "ICDAR", "LabelMe", "CreateML"])
 @pytest.mark.parametrize("images", [IMAGES, CLASSES])
 def test_annotations_that_nobody_reads_stop_the_command(
     tmp_path: Path, name: str, images: Content
@@ -166,14 +167,12 @@ def test_in_an_archive(tmp_path: Path) -> None:
         for name in write(tmp_path / "set", IMAGES).iterdir():
             archive.write(name, f"top/{name.name}")
         for number in range(4):
-            archive.writestr(f"top/label_2/{number:03d}.txt", KITTI)
+            archive.writestr(f"top/gt/{number:03d}.txt", ICDAR)
         archive.writestr("labels.csv", TABLE)
         archive.writestr("README.md", "")
     with pytest.raises(SourceError) as refused:
         dsprep.pack(str(path), str(tmp_path / "out"), to="webdataset", workers=1)
-    assert "4 .txt files in label_2, such as label_2/000.txt: have annotations of KITTI" in str(
-        refused.value
-    )
+    assert "4 .txt files in gt, such as gt/000.txt: have annotations of ICDAR" in str(refused.value)
     assert "to take it in: --labels labels.csv\n" in str(refused.value)
 
 
@@ -632,12 +631,12 @@ def test_what_an_option_names_is_used(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_is_a_note(tmp_path: Path) -> None:
-    files = IMAGES | {"labels.csv": TABLE, "x.lst": LISTED, "label_2/000.txt": KITTI}
+    files = IMAGES | {"labels.csv": TABLE, "x.lst": LISTED, "gt/000.txt": ICDAR}
     root = write(tmp_path / "listed", files)
     found = read(root, labels=str(root / "labels.csv"))
     require_nothing_left(make_source(str(root)), found)
-    assert kinds(found[1]) == {"label_2/000.txt": "left-over", "x.lst": "left-over"}
-    assert "label_2/000.txt has annotations of KITTI and is not read" in notes(found[1])
+    assert kinds(found[1]) == {"gt/000.txt": "left-over", "x.lst": "left-over"}
+    assert "gt/000.txt has annotations of ICDAR and is not read" in notes(found[1])
     assert "x.lst names the images in 4 of 4 rows looked at and is not read: --list" in (
         notes(found[1])
     )
@@ -726,25 +725,25 @@ def test_a_table_that_is_given_replaces_the_one_of_its_name(tmp_path: Path) -> N
 
 
 def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path) -> None:
-    root = write(tmp_path / "set", IMAGES | {"label_2/000.txt": KITTI, "labels.csv": TABLE})
+    root = write(tmp_path / "set", IMAGES | {"gt/000.txt": ICDAR, "labels.csv": TABLE})
     report = dsprep.inspect(str(root), workers=1)
     assert report.notes[:2] == [
-        "pack stops: label_2/000.txt: has annotations of KITTI; dsprep does not read these yet: "
+        "pack stops: gt/000.txt: has annotations of ICDAR; dsprep does not read these yet: "
         "convert them to COCO, Pascal VOC or YOLO, for example with datumaro; to go on without: "
-        "--leave-out label_2/000.txt",
+        "--leave-out gt/000.txt",
         "pack stops: labels.csv: names the images in 4 of 5 rows looked at; to take it in: "
         f"--labels {root}/labels.csv; to go on without: --leave-out labels.csv",
     ]
     assert count_skipped(report.skipped) == {"left-over": {".csv": 1, ".txt": 1}}
     out = tmp_path / "out"
-    dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=["label_2", "*.csv"])
+    dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=["gt", "*.csv"])
     (root / "more.json").write_text(LABELS)
     said = dsprep.verify(str(out), against=str(root))
     assert not said.problems
     assert said.notes == [
         "the shards do not hold all of the source: 1 .json, such as more.json, which names 4 of 4 "
         "images",
-        "the manifest records 2 files of the source as left out: --leave-out label_2 "
+        "the manifest records 2 files of the source as left out: --leave-out gt "
         "--leave-out '*.csv'",
     ]
     manifest = json.loads((out / "manifest.json").read_text())
@@ -753,5 +752,5 @@ def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path)
     said = dsprep.verify(str(out), against=str(root))
     assert said.notes == [
         "the shards do not hold all of the source: 1 .csv, 1 .json, 1 .txt, such as "
-        "label_2/000.txt, which has annotations of KITTI"
+        "gt/000.txt, which has annotations of ICDAR"
     ]

@@ -306,7 +306,7 @@ def test_cvat_is_refused_by_name(tmp_path: Path) -> None:
         read(root / "i", annotations=[str(root / "annotations.xml")])
 
 
-@pytest.mark.parametrize("name", ["KITTI", "CreateML"])
+@pytest.mark.parametrize("name", ["ICDAR", "CreateML"])
 def test_what_a_user_names_is_refused_by_its_own_name(tmp_path: Path, name: str) -> None:
     path, text = HEADS_OF_KINDS[name]
     root = write(tmp_path, {"000.jpg": None, path: text})

@@ -1,0 +1,297 @@
+"""Annotations in a file for each image, whose classes have names: what all kinds of them share."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsprep.annotations.named import NamedObjects, most_json, numbered
+from dsprep.annotations.objects import APART, Objects
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.numbering import not_given, number_classes, numbers_of
+from dsprep.places.names import SPLITS, is_side_alone, side_name, usual_side
+from dsprep.sources.annotated.annotated import Scan, some_lines
+from dsprep.sources.annotated.texts import Texts, look_at
+from dsprep.storage.files import full_path
+from dsprep.units import format_count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.places.match import Spelling
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotation_kind import AnnotatedPlace
+    from dsprep.sources.source import Source
+
+_LEFT_OUT, _REMARK, _SHAPES, _FLAGS = "not kept ", "kept as ", "shapes", "flags"  # facts
+_DEPTHS = (1, 2, 3)  # directories above a file that may be called otherwise than its image's
+
+
+@dataclass(frozen=True)
+class NamedTexts(Texts):
+    """Files that tell the objects of an image and the names of their classes."""
+
+    read: Callable[[bytes], NamedObjects]
+    numbers: Mapping[str, int]  # of classes, by name
+
+    def parse(self, data: bytes) -> Objects:
+        return numbered(self.read(data), self.numbers)
+
+    def look(self, data: bytes) -> tuple[int, int, Collection[str], Mapping[str, int]]:
+        found = self.read(data)
+        facts = {_LEFT_OUT + what: count for what, count in found.left_out.items()}
+        facts |= {_REMARK + what: count for what, count in found.remarks.items()}
+        facts[_SHAPES] = sum(bool(each.polygons or each.rle) for _, each in found.items)
+        facts[_FLAGS] = sum(bool(each.flags & APART) for _, each in found.items)
+        return len(found.items), most_json(found), {name for name, _ in found.items}, facts
+
+
+class KindOfTexts(NamedTuple):
+    """What a kind says of its files: attributes of `ImageTextsKind`, and what reads a file."""
+
+    words: str
+    read: Callable[[bytes], NamedObjects]
+    extension: str
+    beside: Sequence[tuple[str, str]]
+    other_files: re.Pattern[str] | None
+
+
+def scan_texts(
+    kind: KindOfTexts,
+    source: Source,
+    place: AnnotatedPlace,
+    below: str,
+    only: Collection[str] | None,
+    run_all: RunAll,
+) -> Scan:
+    """Find the files of images below a directory, the classes, and the sides that lists tell.
+
+    Args:
+        kind: What the files are, and what reads them.
+        source: What the user named, with the options.
+        place: The images, and the files beside them.
+        below: The directory of the files.
+        only: The files; if None, all with the extension.
+        run_all: A ``map`` over worker processes.
+    """
+    texts = dict(place.files.listed(below, kind.extension, run_all))
+    if only is not None:
+        texts = {path: size for path, size in texts.items() if path in only}
+    images = sorted(place.files.table["path"].to_list())
+    prefix = _prefix(source.root, below)
+    of_text = images_of([*texts], images, kind.beside, below, prefix or "")
+    if not of_text:
+        count = format_count(len(texts), "file")
+        raise SourceError(f"{below}: not one of the {count} of annotations has an image")
+    own = sorted(of_text, key=of_text.__getitem__)
+    annotations = NamedTexts(below, kind.read, {})
+    looked = look_at(annotations, [(path, texts[path]) for path in own], run_all)
+    names = number_classes(looked.classes, source.known_classes(), below, not_given)
+    lost = sorted(texts.keys() - of_text.keys())
+    notes = [Finding("missing", _bare(path), f"annotated in {path}") for path in lost]
+    notes += _notes(looked.facts)
+    called = [of_text[path] for path in own]
+    used = [] if prefix is None else [prefix + path for path in texts]
+    sides, lists = sides_of_lists(source.root, place, called, used, notes)
+    used += [*lists, *_not_read(kind, place, notes)]
+    return Scan(
+        replace(annotations, numbers=numbers_of(names)),
+        called,
+        looked.counts,
+        looked.texts,
+        names,
+        (),
+        looked.digest,
+        below,
+        notes,
+        flags=bool(looked.facts.get(_FLAGS)),
+        places=[(path, texts[path]) for path in own],
+        sides=sides,
+        used=used,
+        boxes_alone=not looked.facts.get(_SHAPES),
+    )
+
+
+def _prefix(root: str, below: str) -> str | None:
+    """Return how paths below a directory begin that lies in the root; None if it does not."""
+    top, start = full_path(root) + "/", full_path(below) + "/"
+    return start.removeprefix(top) if start.startswith(top) else None
+
+
+def _bare(path: str) -> str:
+    return posixpath.splitext(path)[0]
+
+
+def _notes(facts: Mapping[str, int]) -> Iterator[Finding]:
+    """Say what files hold that is not kept, or is kept in another form."""
+    for fact, count in sorted(facts.items()):
+        for mark, says in ((_LEFT_OUT, "not kept"), (_REMARK, "")):
+            if fact.startswith(mark) and count:
+                said = f"{format_count(count, fact.removeprefix(mark))} {says}"
+                yield Finding("note", "", said.rstrip())
+
+
+def _not_read(kind: KindOfTexts, place: AnnotatedPlace, notes: list[Finding]) -> list[str]:
+    """Return the files that belong to a kind and are not read, and say so."""
+    own = [] if kind.other_files is None else list(filter(kind.other_files.search, place.others))
+    if own:
+        said = f"{format_count(len(own), 'further file')} of {kind.words} not read"
+        notes.append(Finding("note", "", f"{said}, such as {own[0]}"))
+    notes += [Finding("not-read", path) for path in own]
+    return own
+
+
+# Which image a file is for
+
+
+def images_of(
+    texts: Sequence[str],
+    images: Sequence[str],
+    beside: Sequence[tuple[str, str]],
+    below: str,
+    prefix: str = "",
+) -> dict[str, str]:
+    """Return the image of each file that has one.
+
+    It has the path of the file, without extensions; or that path with another directory, of which
+    the usual ones are tried first; or the name alone. What finds an image of one file of a
+    directory is what finds those of the others there.
+
+    Args:
+        texts: The files, by their paths below a directory.
+        images: The images, by their paths below the root.
+        beside: Directories of files, and what those of their images are called instead of them.
+        below: The directory of the files, for messages.
+        prefix: How paths below the root begin that are those of files.
+    """
+    import polars as pl
+
+    from dsprep.places.match import match
+
+    found: dict[str, str] = {}
+    left, free = [prefix + path for path in texts], list(images)
+    for spelling, is_sure in _spellings(beside):
+        names, paths = (pl.Series(each, dtype=pl.String) for each in (left, free))
+        meant = match(names, paths, [spelling], nearest=True)
+        meant.refuse_several(
+            below,
+            lambda one, other: (
+                ": give the directory of the images as SOURCE, and that of the files with "
+                "--annotations"
+            ),
+            says="the image of {} may be",
+        )
+        pairs = zip(left, meant.first, strict=True)
+        own = {path: image for path, image in pairs if image is not None}
+        own = {path: image for path, image in own.items() if is_sure or not _apart(path, image)}
+        _require_one_text(own, below)
+        found |= own
+        known = {posixpath.dirname(path) for path in own}
+        left = [path for path in left if posixpath.dirname(path) not in known]
+        free = sorted(set(free).difference(own.values()))
+        if not left:
+            break
+    return {path.removeprefix(prefix): image for path, image in found.items()}
+
+
+def _spellings(beside: Sequence[tuple[str, str]]) -> Iterator[tuple[Spelling, bool]]:
+    """Yield how the paths of files and images are compared, and whether that is sure."""
+    from dsprep.places.match import NAME, PATH, Spelling, bare, stem
+
+    yield Spelling(bare(NAME), bare(PATH)), True
+    for own, of_images in beside:
+        there = f"${{1}}{of_images}/" if of_images else "${1}"
+        yield Spelling(bare(NAME).str.replace(f"(?s)^(.*/|){own}/", there), bare(PATH)), True
+
+    def without(path: pl.Expr, depth: int) -> pl.Expr:
+        pattern = f"(?s)^(.*/|)[^/]+/((?:[^/]+/){{{depth - 1}}}[^/]+)$"
+        return bare(path).str.replace(pattern, "${1}*/${2}")
+
+    for depth in _DEPTHS:
+        yield Spelling(without(NAME, depth), without(PATH, depth)), False
+    yield Spelling(stem(NAME), stem(PATH)), False
+
+
+def _apart(one: str, other: str) -> bool:
+    """Return whether the directories of two files are those of different sides."""
+    sides = [_sides_above(path) for path in (one, other)]
+    return bool(sides[0] and sides[1] and sides[0].isdisjoint(sides[1]))
+
+
+def _sides_above(path: str) -> set[str]:
+    """Return the sides that directories of a path are called like."""
+    found = map(side_name, path.split("/")[:-1])
+    return {each.side for each in found if each is not None}
+
+
+def _require_one_text(of_text: Mapping[str, str], below: str) -> None:
+    """Refuse an image of several files."""
+    files: dict[str, list[str]] = {}
+    for path, image in of_text.items():
+        files.setdefault(image, []).append(path)
+    shared = {image: paths for image, paths in files.items() if len(paths) > 1}
+    if shared:
+        said = (f"{image}: {', '.join(paths[:3])}" for image, paths in sorted(shared.items()))
+        raise SourceError(
+            f"{below}: {format_count(len(shared), 'image')} with several files of annotations:",
+            *some_lines(said, len(shared)),
+        )
+
+
+# Sides
+
+
+def lists_among(paths: Sequence[str]) -> list[str]:
+    """Return the texts that are called like a side: `train.txt`, `ImageSets/val.txt`."""
+    own = (path for path in paths if path.lower().endswith(".txt"))
+    return [path for path in own if is_side_alone(_bare(posixpath.basename(path)))]
+
+
+def sides_of_lists(
+    root: str,
+    place: AnnotatedPlace,
+    images: Sequence[str],
+    texts: Collection[str],
+    notes: list[Finding],
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the side of each image by texts such as ``train.txt``, and these; empty without any.
+
+    A line is the path or the name of an image. An image that several lists name is one for tests or
+    validation.
+    """
+    from dsprep.places.match import find_elsewhere
+
+    named: dict[str, list[str]] = {}  # images, by list
+    for path in sorted(set(lists_among(place.others)).difference(texts)):
+        side = usual_side(_bare(posixpath.basename(path)))
+        text = place.files.text(root, posixpath.join(root, path)) or ""
+        lines = [line for line in map(str.strip, text.splitlines()) if line]
+        some = [image for image in images if _may_be_of(image, side)]
+        meant = find_elsewhere(lines, some)
+        lost = meant.missing.to_list()
+        if 2 * len(lost) >= len(lines):
+            continue  # it is another text, or one for images without annotations
+        meant.refuse_several(path)
+        named[path] = meant.paths.drop_nulls().to_list()
+        notes += [Finding("missing", name, f"named in {path}") for name in lost]
+    last = [*dict.fromkeys(SPLITS.values())]  # training is the first
+    sides: dict[str, str] = {}
+    by_side = {path: usual_side(_bare(posixpath.basename(path))) for path in named}
+    for path in sorted(named, key=lambda path: (-last.index(by_side[path]), path)):
+        twice = [
+            each for each in named[path] if sides.setdefault(each, by_side[path]) != by_side[path]
+        ]
+        if twice:
+            said = f"{path}: {format_count(len(twice), 'image')} of other sides, which stay there"
+            notes.append(Finding("note", "", f"{said}, such as {twice[0]}"))
+    return ([sides.get(image, "") for image in images] if sides else []), [*named]
+
+
+def _may_be_of(image: str, side: str) -> bool:
+    """Return whether a list of a side may name an image: one below `training` is none for tests."""
+    above = _sides_above(image)
+    return not above or side in above or (above == {"train"} and side == "val")
