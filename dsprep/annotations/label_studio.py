@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dsprep.annotations.objects import SHARES, Object, Objects, box_of, numbers, polygon
+from dsprep.annotations.objects import SHARES, Object, box_of, numbers, polygon
 
 _LABELS = ("rectanglelabels", "polygonlabels", "labels")
 _OVAL, _POINT, _PIXELS = "ellipses", "keypoints", "brush strokes or bitmasks"
@@ -143,12 +142,3 @@ def _shape(
         coordinate * (height if at % 2 else width) / 100 for at, coordinate in enumerate(corners)
     )
     return Object(box_of([scaled]), -1, polygons=(scaled,), more=more)
-
-
-def parse(text: bytes, classes: Mapping[str, int]) -> Objects:
-    """Return the objects of a task, given class numbers by name."""
-    annotation, _ = chosen(json.loads(text))
-    found = drawn(annotation or {})
-    return Objects(
-        tuple(each._replace(number=classes[name]) for name, each in found.shapes), found.extent
-    )

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
 
+from dsprep.annotations.elements import root_of
 from dsprep.annotations.objects import Extent, Object, Objects
 
-_TOO_DEEP = "/".join("*" * 32)  # elements in one another
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
 
@@ -40,16 +39,8 @@ class VocImage(NamedTuple):
 
 def parse(data: bytes) -> VocImage:
     """Read the XML of an image."""
-    builder, parser = TreeBuilder(), expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
-    parser.CharacterDataHandler, parser.EntityDeclHandler = builder.data, _refuse
-    try:
-        parser.Parse(data, True)
-    except (expat.ExpatError, LookupError) as error:  # an encoding that nobody knows
-        raise ValueError(f"is no XML: {error}") from None
-    root = builder.close()
-    if root.tag != "annotation" or root.find(_TOO_DEEP) is not None:
+    root = root_of(data)
+    if root.tag != "annotation":
         raise ValueError(f"is no annotation of VOC's: <{root.tag:.40}>")
     named: list[Named] = []
     unread: Counter[str] = Counter()
@@ -59,10 +50,6 @@ def parse(data: bytes) -> VocImage:
     size = _texts(root.iterfind("size/*"))
     width, height = (_number(size.get(side) or "0", side) for side in ("width", "height"))
     return VocImage((width, height) if width and height else None, named, unread)
-
-
-def _refuse(*_: Any) -> None:
-    raise ValueError("declares entities, which are not read")
 
 
 def _texts(elements: Iterable[Element]) -> dict[str, str]:

@@ -42,6 +42,7 @@ VERSION = 1
 
 _STEM = r"([^/]+?)(?:\.[^./]*)?$"  # of the name of a file
 LOOKED_AT = 1000  # names in a directory
+_EXTENSIONS = 3  # of files in a directory that the user names, whose heads are read
 _HEAD = 4096  # bytes of a file that the user names, which show what it is
 _TRIED = 20  # files of a directory that the user names, some of which may be empty
 _DIRECTORIES = 1000  # directories whose files are looked into
@@ -83,13 +84,19 @@ class NamedPath:
 
     @cached_property
     def heads(self) -> Mapping[str, bytes]:
-        """How the first few files of the directory begin that are not empty."""
+        """How the file begins or, of a directory, a few that are not empty.
+
+        These are the last file of each extension, and the first ones.
+        """
+        if not self.is_dir:
+            return {self.path: self.head.encode()}
         found: dict[str, bytes] = {}
-        for path in self._paths[:_TRIED]:
+        last = {os.path.splitext(path)[1]: path for path in self._paths}
+        for path in dict.fromkeys([*[*last.values()][:_EXTENSIONS], *self._paths[:_TRIED]]):
             with open_file(path) as file:
                 if head := file.pread(_HEAD, 0):
                     found[path] = head
-            if len(found) == HEADS_OF_GROUP:
+            if len(found) == HEADS_OF_GROUP + _EXTENSIONS:
                 break
         return found
 

@@ -22,6 +22,7 @@ KINDS = {
     "manifest": "annotated.ground_truth_kind:GroundTruthKind",
     "lst": "annotated.lst_kind:LstKind",
     "kitti": "annotated.kitti_kind:KittiKind",
+    "wider-face": "annotated.wider_face_kind:WiderFaceKind",
 }
 
 GROUP = "dsprep.annotations"

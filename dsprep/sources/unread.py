@@ -48,7 +48,6 @@ _MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
 _YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
 _ADE = r'\d+ # \d+ # [01] # [^#]* # [^#]* # ".*"'
 _AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
-_WIDER = (r"\S.*\.(?:jpe?g|png)", r"\d+", rf"\d+ \d+ \d+ \d+(?: {_NUMBER})*")
 
 UNREAD = (
     Unread("CVAT", r"\.xml$", ("<annotations>",), (), EXPORT_FROM_CVAT),
@@ -66,7 +65,6 @@ UNREAD = (
     Unread("DOTA", _TXT, (), (_DOTA,)),
     Unread("MOT", r"(?:^|/)(?:gt|det|labels)[^/]*\.txt$", (), (_MOT,)),
     Unread("ICDAR", _TXT, (), (_ICDAR,)),
-    Unread("WIDER FACE", _TXT, (), _WIDER),
     Unread("300-W", r"\.pts$", (r"^version:", r"n_points:")),
     Unread("VoTT", r"\.(?:vott|json)$",
            ('"assets?"\\s*:\\s*\\{', '"regions"|"videoSettings"|"tags"'),
@@ -116,8 +114,6 @@ def _are_rows(patterns: Sequence[str], rows: Sequence[str]) -> bool:
     first, last = patterns[:-1], patterns[-1]
     if len(patterns) > len(rows):
         return False
-    if patterns is _WIDER:  # the next image follows the boxes of the first
-        rows = rows[: len(patterns)]
     wanted = [*first, *[last] * (len(rows) - len(first))]
     pairs = zip(wanted, rows, strict=True)
     return all(re.fullmatch(want, row) for want, row in pairs)

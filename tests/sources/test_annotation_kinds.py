@@ -18,6 +18,7 @@ from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
 from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.voc_kind import VocKind
+from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
@@ -97,6 +98,16 @@ class TestKitti(AnnotationTests):
         "label_2/1.txt": "",
     }
     named = "label_2"
+    is_claimed = True
+
+
+class TestWiderFace(AnnotationTests):
+    kind = WiderFaceKind
+    files = {
+        "wider_face_split/wider_face_val_bbx_gt.txt": "0--Parade/0_a_1.jpg\n1\n1 2 3 4\n",
+        "WIDER_val/images/0--Parade/0_a_1.jpg": None,
+    }
+    named = "wider_face_split/wider_face_val_bbx_gt.txt"
     is_claimed = True
 
 

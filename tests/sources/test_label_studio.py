@@ -163,7 +163,7 @@ def test_what_is_not_read_is_named_with_its_tasks(images: Path, tmp_path: Path) 
     ("tasks", "why"),
     [
         ("[", "is no list of tasks, or ends early: byte 1"),
-        ("[]", "the list is empty"),
+        ("[]", "names no images"),
         ("[" + json.dumps(task("a.jpg")), "is no list of tasks, or ends early"),
         ("[" + json.dumps(task("a.jpg")) + "]x", "is no list of tasks, or ends early"),
         ('[{"a": ' + "[" * 200_000, "is no list of tasks, or ends early"),

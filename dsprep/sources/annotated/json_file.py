@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeAlias
 
-from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
-from dsprep.places.prefetch import OpenFiles, read_at
-from dsprep.sources.annotated.annotated import Annotations
-from dsprep.storage.files import open_file
-from dsprep.storage.stored import Facts
 
 Update: TypeAlias = Callable[[bytes], object]
 """What gets each block that is read of a file."""
@@ -23,31 +16,6 @@ _BLOCK = 1 << 24
 _LONGEST = 1 << 28  # bytes of one item: the runs of a crowd may be long
 _SOME = 1 << 14  # bytes of items that are read at once
 _BETWEEN = re.compile(r"[ \t\r\n]*")
-
-
-@dataclass(frozen=True)
-class Spans(Annotations):
-    """Annotations in a piece of one file for each image: a place is its offset and size."""
-
-    path: str
-    state: Facts | None  # of the file when it was scanned; None of a copy
-    classes: Mapping[Any, int]  # numbers, by what the file calls them
-    parse: Callable[[bytes, Mapping[Any, int]], Objects]
-
-    @property
-    def is_copied(self) -> bool:
-        return self.state is None
-
-    @contextmanager
-    def opened(self, places: Sequence[tuple[int, int]]) -> Iterator[Callable[[int], Objects]]:
-        with OpenFiles((self.path,), (self.state,)) as files:
-            file = files.same(0)
-
-            def objects(at: int) -> Objects:
-                offset, size = places[at]
-                return self.parse(read_at(file, size, offset), self.classes)
-
-            yield objects
 
 
 class JsonText:
@@ -153,17 +121,35 @@ class JsonText:
         return offset, len(item), found
 
 
-def list_items(path: str, what: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
-    """Return where each item of a list begins, its size in bytes, and its value."""
-    with open_file(path) as file:
-        held = JsonText(file, path, what, *updates)
-        held.take("[")
-        mark = held.expect("{]")
-        while mark != "]":
-            yield held.value()
-            mark = held.expect(",]")
-            if mark == ",":
-                held.position += 1
-                mark = held.expect("{")
-        held.position += 1
-        held.end()
+def items_in(held: JsonText, within: Collection[str] = ()) -> Iterator[tuple[str, int, int, Any]]:
+    """Yield the items of the list or object that a file is.
+
+    Args:
+        held: The text of the file.
+        within: Names of items of an object that are lists or objects whose items are yielded.
+
+    Yields:
+        The name of an item, if it is of an object; where it begins in the file, its size in bytes,
+        and its value.
+    """
+    yield from _items_of(held, within)
+    held.end()
+
+
+def _items_of(held: JsonText, within: Collection[str]) -> Iterator[tuple[str, int, int, Any]]:
+    closes = "]" if held.expect("[{") == "[" else "}"
+    held.position += 1
+    name, mark = "", "" if held.following() != closes else closes
+    while mark != closes:
+        if closes == "}":
+            held.expect('"')
+            *_, name = held.value()
+            held.take(":")
+        held.following()
+        if name in within:
+            yield from _items_of(held, ())
+        else:
+            yield name, *held.value()
+        mark = held.expect(f",{closes}")
+        held.position += mark == ","
+    held.position += 1

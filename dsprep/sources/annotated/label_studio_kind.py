@@ -31,10 +31,9 @@ class LabelStudioKind(AnnotationKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.annotations.label_studio import parse
-        from dsprep.sources.annotated.json_file import Spans
+        from dsprep.sources.annotated.label_studio import LabelStudioTasks
 
-        return {"spans": Spans, "label-studio": parse}
+        return {"label-studio": LabelStudioTasks}
 
     def is_own(self, path: str, head: bytes) -> bool:
         text = text_of(head)
@@ -45,7 +44,9 @@ class LabelStudioKind(AnnotationKind):
         return path.head.startswith("[")
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
-        from dsprep.sources.annotated.label_studio import scan_label_studio
+        from dsprep.sources.annotated.label_studio import LabelStudioTasks
+        from dsprep.sources.annotated.spans import scan_spans
 
         (named,) = place.named
-        return scan_label_studio(source, named.path)
+        spans = LabelStudioTasks(column=source.path_column)
+        return scan_spans(spans, [named.path], source, place.files)

@@ -135,14 +135,13 @@ def _named_kind(source: Source, named: Sequence[NamedPath]) -> AnnotationKind:
 
 
 def _kind_of(path: NamedPath) -> str:
-    """Return the name of the kind that a path is: its extension or, without one, its content."""
+    """Return the name of the kind that a path is, by how it begins, its extension, or a guess."""
     kinds = _kinds()
+    heads = path.heads.items()
+    found = [kind for kind in kinds if any(kind.is_own(*head) for head in heads)]
     is_file = path.member or not path.is_dir
-    found = [kind for kind in kinds if is_file and path.extension in kind.extensions]
+    found = found or [kind for kind in kinds if is_file and path.extension in kind.extensions]
     found = found or [kind for kind in kinds if kind.looks_like(path)]
-    if len(found) > 1:  # what the files of a directory hold tells more than their names
-        heads = path.heads.items()
-        found = [kind for kind in found if any(kind.is_own(*head) for head in heads)]
     if len(found) == 1:
         return found[0].names[0]
     if path.path.lower().endswith(_COMPRESSED):

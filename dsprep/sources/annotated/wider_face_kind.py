@@ -1,0 +1,66 @@
+"""WIDER FACE, as a kind of annotations."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from itertools import takewhile
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.findings import Finding
+from dsprep.sources.annotated.spans_kind import SpansKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
+from dsprep.sources.unread import text_of
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.annotated.spans import Spans
+    from dsprep.sources.source import Source
+
+_NAME = re.compile(r"[^\n]{1,999}\.(?:jpe?g|png)", re.IGNORECASE)
+_COUNT = re.compile(r"\d{1,6}")
+_ROW = re.compile(r"-?\d[\d.]*(?:[ \t]+-?\d[\d.]*){3}(?:[ \t].*)?")
+_LOOKED_AT = 16  # lines that are looked at; Datumaro writes images without faces as their names
+# What lies beside them in `wider_face_split`: the same for MATLAB, and names of images.
+_BESIDE = re.compile(r"(?:^|/)wider_face_\w+(?:\.mat|_filelist\.txt)$", re.IGNORECASE)
+
+
+class WiderFaceKind(SpansKind):
+    """WIDER FACE: a text for each side, with the faces of one image after those of another."""
+
+    names: ClassVar = ("wider-face",)
+    words: ClassVar = "WIDER FACE"
+    contents: ClassVar = (
+        "boxes; blur, expression, illumination, invalid, occlusion and pose as attributes; a side "
+        "from each file"
+    )
+    not_read: ClassVar = "MATLAB's copies of the texts, `wider_face_test_filelist.txt`"
+    example: ClassVar = "dsprep pack WIDER shards --to webdataset"
+    texts: ClassVar = re.compile(r"(?i)\.txt$")
+    below: ClassVar = ("../WIDER_{side}/images", "WIDER_{side}/images", "images", "../images", "")
+
+    @classmethod
+    def spans(cls) -> type[Spans]:
+        from dsprep.sources.annotated.wider_face import WiderFaces
+
+        return WiderFaces
+
+    def is_own(self, path: str, head: bytes) -> bool:
+        return self.texts.search(path) is not None and _are_faces(text_of(head))
+
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        scan = super().scan(source, place, run_all)
+        directories = {posixpath.dirname(path) for path in scan.used}
+        beside = filter(_BESIDE.search, place.others)
+        others = [path for path in beside if posixpath.dirname(path) in directories]
+        findings = [Finding("not-read", path) for path in others if path not in scan.used]
+        return scan._replace(findings=[*scan.findings, *findings], used=[*scan.used, *others])
+
+
+def _are_faces(text: str) -> bool:
+    """Return whether a text begins with names of images, the number of faces and one of them."""
+    lines = [line.strip() for line in text.split("\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
+    names = list(takewhile(_NAME.fullmatch, lines))
+    count, row, *_ = (*lines[len(names) :], "", "")
+    return bool(names and _COUNT.fullmatch(count) and _ROW.fullmatch(row))
