@@ -15,6 +15,7 @@ from dsprep.sources.unread import unread_kind
 # A new kind is a module and a line here, in any order: --annotations tells what they take in this.
 KINDS = {
     "coco": "annotated.coco_kind:CocoKind",
+    "celeba": "annotated.celeba_kind:CelebaKind",
     "yolo": "annotated.yolo_kind:YoloKind",
     "voc": "annotated.voc_kind:VocKind",
     "csv": "annotated.boxes_kind:BoxTableKind",

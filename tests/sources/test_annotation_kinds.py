@@ -12,6 +12,7 @@ import pytest
 from dsprep.cli.main import cli
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
+from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
@@ -23,6 +24,7 @@ from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
+from tests.sources import test_celeba
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, boxes, coco, read, voc, voc_object, write
 
@@ -35,6 +37,13 @@ class TestCoco(AnnotationTests):
         "annotations/instances_train.json": coco(["a.jpg", "b.jpg"], [box(1, 1)]),
     }
     named = "annotations/instances_train.json"
+    is_claimed = True
+
+
+class TestCeleba(AnnotationTests):
+    kind = CelebaKind
+    files = test_celeba.WILD
+    named = "Anno/list_attr_celeba.txt"
     is_claimed = True
 
 

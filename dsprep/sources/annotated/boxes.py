@@ -99,6 +99,8 @@ class TableBoxes(Annotations):
     flags: tuple[frozenset[str], ...]  # those of each; empty if the table has none
     extents: tuple[Extent | None, ...]  # what the boxes of each image are measured on
     wrong: Mapping[int, str] = field(default_factory=dict)  # images to reject, and why
+    # x, y and visibility of the keypoints of each box, of which all have as many; empty without any
+    keypoints: array[float] = field(default_factory=lambda: array("d"))
 
     def opened(self, places: Sequence[int]) -> AbstractContextManager[Callable[[int], Objects]]:
         return nullcontext(lambda at: self._objects(places[at]))
@@ -107,10 +109,13 @@ class TableBoxes(Annotations):
         if number in self.wrong:
             raise ValueError(self.wrong[number])
         items = []
+        width = len(self.keypoints) // max(1, len(self.numbers))
         for at in range(self.starts[number], self.starts[number + 1]):
             x0, y0, x1, y1 = self.boxes[4 * at : 4 * at + 4]
             flags = self.flags[at] if self.flags else frozenset[str]()
-            items.append(Object((x0, y0, x1, y1), self.numbers[at], flags))
+            points = tuple(self.keypoints[width * at : width * (at + 1)])
+            box = x0, y0, x1, y1
+            items.append(Object(box, self.numbers[at], flags, keypoints=points))
         return Objects(tuple(items), self.extents[number])
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.annotations.masks import Color
 from dsprep.errors import BadSample, DsprepError
 from dsprep.findings import Finding
-from dsprep.sources.annotated.mask_files import masks_among
 from dsprep.sources.annotated.masks import Masks, parse_color, require_numbers
-from dsprep.sources.readers import FileReader
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -43,8 +41,10 @@ def masks_of(
     masks, why = None, ""
     if not source.takes_masks:
         why = "the output has no place for masks"
+    elif files.archive is not None:
+        why = "masks in an archive are not read: unpack it"
     else:
-        masks, why = _readable(_named(source.root, files, called, of_classes), labelmap, files)
+        masks, why = _readable(_named(source.root, called, of_classes, sizes), labelmap, files)
     if masks is None:
         _note(of_classes, why, notes)
         return None, []
@@ -61,7 +61,9 @@ def _note(paths: Sequence[str], why: str, notes: list[Finding]) -> None:
     notes += [Finding("not-read", path) for path in paths]
 
 
-def _named(root: str, files: Files, called: Sequence[str], paths: Sequence[str]) -> Masks:
+def _named(
+    root: str, called: Sequence[str], paths: Sequence[str], sizes: Mapping[str, int]
+) -> Masks:
     """Return the mask of each image: of its name, in the directory beside that of images."""
     from dsprep.places.match import NAME, PATH, Spelling, bare, base, beside, match, stem, texts
 
@@ -70,16 +72,15 @@ def _named(root: str, files: Files, called: Sequence[str], paths: Sequence[str])
         Spelling(base(NAME), stem(PATH)),
     )
     found = match(texts(called), texts(paths), spellings).paths.fill_null("")
-    return masks_among(root, files, found.to_list())
+    return Masks(root, tuple(found), [sizes.get(path, 0) for path in found])
 
 
 def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, str]:
     """Return masks whose pixels are class numbers, or colors that a table names; or why not."""
     if not any(masks.paths):
         return None, "no image has their names"
-    images = files.reader or FileReader(masks.root)
     try:
-        require_numbers(masks, images)
+        require_numbers(masks)
         return masks, ""
     except DsprepError as error:
         why = str(error)
@@ -89,10 +90,8 @@ def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, 
         return None, why
     masks = replace(masks, colors={color: at for at, color in enumerate(colors)})
     masks = replace(masks, names=tuple(colors.values()))
-    first = next(at for at, path in enumerate(masks.paths) if path)
     try:
-        for data in masks.files([first], images):
-            masks.mask(data)
+        masks.mask(next(at for at, path in enumerate(masks.paths) if path))
     except BadSample as error:
         return None, f"{labelmap}: {error}"
     return masks, ""

@@ -431,7 +431,7 @@ def _labels(
             )
     first = columns[0]
     if kind == "multi" and cells.width > 1:
-        return _labels_from_flags(columns, known)
+        return labels_from_flags(cells, lines, source, known)
     if kind == "multi" and separator is None:
         separator = find_separator(first.texts.unique(maintain_order=True).to_list())
         if separator is None:
@@ -525,10 +525,11 @@ def split_cell(text: str, separator: str) -> list[str]:
     return [word for word in words if word]
 
 
-def _labels_from_flags(
-    columns: Sequence[_Cells], known: Known
+def labels_from_flags(
+    cells: pl.DataFrame, lines: pl.Series, source: str, known: Known
 ) -> tuple[pl.Series, tuple[str, ...]]:
     """Turn columns of a 0 or a 1, called like the classes, into labels."""
+    columns = [_Cells(column, lines, source) for column in cells]
     for column in columns:
         flags = column.flags
         column.refuse(~flags.is_in([0.0, 1.0]).fill_null(False), "is not 0 or 1, as a tag must be")
@@ -536,7 +537,7 @@ def _labels_from_flags(
     classes = known.classes or tuple(own)
     if unknown := [name for name in own if name not in classes]:
         which = among(classes, known.owner)
-        raise SourceError(f"{columns[0].source}: the column {unknown[0]!r} is none of {which}")
+        raise SourceError(f"{source}: the column {unknown[0]!r} is none of {which}")
     each = [pl.col(name) if name in own else pl.lit(0.0) for name in classes]
     return pl.DataFrame(own).select(label=pl.concat_list(each)).to_series(), classes
 

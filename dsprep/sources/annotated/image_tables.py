@@ -1,0 +1,183 @@
+"""Tables of published data sets beside images: their rows are joined by the names of images."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.lists.rows import is_number
+from dsprep.sources.annotated.image_values import ImageValues
+from dsprep.sources.annotation_kind import LOOKED_AT, AnnotatedPlace
+from dsprep.sources.labels.arrange import Arranged
+from dsprep.sources.labels.cells import parse_cells
+from dsprep.sources.labels.table import arranged_among, labels_from_flags
+from dsprep.storage.files import entries, full_path
+from dsprep.text import Problem, also, read_data, refuse
+from dsprep.units import quoted
+
+if TYPE_CHECKING:
+    from dsprep.places.files import Files
+    from dsprep.sources.source import Source
+
+IMAGE, LINE = " image", " line"  # columns that reading adds
+
+
+def paths_below(place: AnnotatedPlace) -> Sequence[str]:
+    """Return the files that may be tables: those beside the images or, if named, around these.
+
+    A path that the user names is a directory, or one of the tables in it.
+    """
+    if not place.named:
+        return [posixpath.join(place.root, path) for path in place.others]
+    found: list[str] = []
+    for named in place.named:
+        if named.member:
+            top = posixpath.dirname(named.member)
+            beside = [path for path in place.others if posixpath.dirname(path) == top]
+            found += [posixpath.join(place.root, path) for path in beside]
+            continue
+        directory = named.path if named.is_dir else os.path.dirname(named.path) or "."
+        inside = list(islice(entries(directory), LOOKED_AT))
+        found += [entry.path for entry in inside if entry.is_file()]
+        if named.is_dir:
+            below = (islice(entries(each.path), LOOKED_AT) for each in inside if each.is_dir())
+            found += [entry.path for some in below for entry in some if entry.is_file()]
+    return sorted(dict.fromkeys(found))
+
+
+def by_role(paths: Iterable[str], roles: Mapping[str, re.Pattern[str]]) -> dict[str, str]:
+    """Return the one file of each role, by patterns of paths; refuse several files of one."""
+    found: dict[str, str] = {}
+    for path in paths:
+        for role, pattern in roles.items():
+            if pattern.search(path) is None:
+                continue
+            if role in found:
+                raise SourceError(
+                    f"{path}: says the same as {found[role]}: remove one of them, or give "
+                    "--leave-out with one"
+                )
+            found[role] = path
+    return found
+
+
+def used_below(source: Source, paths: Iterable[str]) -> list[str]:
+    """Return the paths of files below the source."""
+    top = f"{full_path(source.root)}/"
+    return [full_path(path).removeprefix(top) for path in paths]
+
+
+class ImageTable(NamedTuple):
+    """A table with a row for each image.
+
+    Attributes:
+        path: Where it lies, for messages.
+        cells: Its cells as text, with the name of the image in the column `IMAGE` and the line in
+            the column `LINE`.
+        digest: The digest of the file.
+    """
+
+    path: str
+    cells: pl.DataFrame
+    digest: str
+
+    @property
+    def images(self) -> pl.Series:
+        """What it calls its images."""
+        return self.cells[IMAGE]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns, without those that were added."""
+        return [name for name in self.cells.columns if name not in (IMAGE, LINE)]
+
+    def rows_of(self, images: pl.Series) -> pl.Series:
+        """Return the row of each image; null for one that it does not name."""
+        numbers = self.cells.select(IMAGE, row=pl.int_range(pl.len(), dtype=pl.UInt32))
+        joined = (
+            images.alias(IMAGE)
+            .to_frame()
+            .join(numbers, on=IMAGE, how="left", maintain_order="left")
+        )
+        return joined["row"]
+
+    def require(self, good: pl.Expr, problem: Problem) -> None:
+        """Refuse a row for which an expression is not true."""
+        rows = self.cells.drop("line", strict=False).rename({LINE: "line"})
+        refuse(self.path, rows, ~good.fill_null(False), problem)
+
+    def numbers(self, columns: Sequence[str]) -> pl.DataFrame:
+        """Return columns of numbers; refuse another cell."""
+        for name in columns:
+            wrong = self.cells.filter(~is_number(self.cells[name]))
+            for line, text in wrong.select(LINE, name).head(1).iter_rows():
+                raise SourceError(
+                    f"{self.path}:{line}: {quoted(text)} in the column {quoted(name)} is no number"
+                    f"{also(wrong[LINE])}"
+                )
+        return self.cells.select(pl.col(*columns).cast(pl.Float64))
+
+    def tags(self, columns: Sequence[str], images: pl.Series, source: Source) -> ImageValues:
+        """Return columns of a 0 or a 1 (or of -1 and 1) as labels, for images by name."""
+        given = self.cells.select(columns), self.cells[LINE], self.path
+        label, classes = labels_from_flags(*given, source.known_classes())
+        return ImageValues(label.gather(self.rows_of(images)), classes)
+
+
+def image_table(
+    source: Source, files: Files, path: str, columns: Sequence[str] = (), image: str | None = None
+) -> ImageTable:
+    """Read a table with a row for each image.
+
+    Args:
+        source: What the user named.
+        files: The images, and the files beside them.
+        path: The table.
+        columns: The names of its columns, if its lines are rows.
+        image: The column that names the images; if None, the first one.
+    """
+
+    def arrange(text: str, columns: Sequence[str]) -> Arranged:
+        try:
+            return arranged_among(path, files.table, text, columns)
+        except OptionError as error:
+            raise SourceError(str(error)) from None
+
+    data = data_of(source, files, path)
+    cells = parse_cells(data, path, columns, arrange=arrange)
+    name = image if image is not None else cells.texts.columns[0]
+    if name not in cells.texts.columns:
+        raise SourceError(f"{path}: has no column {quoted(name)}")
+    table = cells.texts.with_columns(cells.texts[name].alias(IMAGE), cells.lines.alias(LINE))
+    again = table.filter(~table[IMAGE].is_first_distinct())
+    for line, text in again.select(LINE, IMAGE).head(1).iter_rows():
+        raise SourceError(f"{path}:{line}: names {quoted(text)} again{also(again[LINE])}")
+    return ImageTable(path, table.drop(name), sha256(data).hexdigest())
+
+
+def data_of(source: Source, files: Files, path: str) -> bytes:
+    """Read a file below the source, which may be an archive, or elsewhere."""
+    from dsprep.places.files import read_beside
+
+    below = full_path(path).removeprefix(f"{full_path(source.root)}/")
+    if files.texts is not None and below in files.texts:
+        return files.texts[below]
+    return read_data(path) if files.archive is None else read_beside(source.root, path)
+
+
+def all_images(tables: Iterable[ImageTable]) -> pl.Series:
+    """Return the names of the images of several tables, each once, in their order."""
+    return pl.concat([table.images for table in tables]).unique(maintain_order=True)
+
+
+def digest_of(tables: Iterable[ImageTable]) -> str:
+    """Return the digest of several tables."""
+    return sha256("".join(table.digest for table in tables).encode()).hexdigest()
