@@ -62,12 +62,10 @@ class SourceTests:
     Attributes:
         kind: The kind.
         in_archive: Whether it reads a zip of the directory that `make` writes.
-        says_left_over: Whether it says which files of a directory it does not use.
     """
 
     kind: ClassVar[type[SourceKind]]
     in_archive: ClassVar[bool] = False
-    says_left_over: ClassVar[bool] = False
 
     def make(self, root: Path) -> Path:
         """Write a small source of this kind below a directory; return its path."""
@@ -118,7 +116,7 @@ class SourceTests:
         source = MadeSource(tmp_path, path, self.options(tmp_path)).source()
         found = {each.path: each.kind for each in read_source(source)[1]}
         said = {name: found[name] for name in statuses if name in found}
-        assert said == (statuses if self.says_left_over else {})
+        assert said == statuses
 
     def test_a_worker_loads_no_polars_and_reads_the_inputs(self, tmp_path: Path) -> None:
         made = self.made(tmp_path)

@@ -11,6 +11,7 @@ import shlex
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from os.path import commonprefix
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog, SourceScan
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
+    from dsprep.sources.kind import SourcePlace
     from dsprep.sources.source import Source
 
 HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the same name as an image"
@@ -105,6 +107,37 @@ def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
     named = (*source.lists, *(each for each in values if isinstance(each, str)))
     given = {path for each in named if each for path in (each, full_path(each).removeprefix(top))}
     return [each for each in findings if each.kind not in _STATUSES or each.path not in given]
+
+
+_OF_TOOLS = re.compile(
+    r"(?i)^(?:"
+    r"(?:dataset_infos?|dataset_dict|features|state)\.json|[^/]*\.labels\.txt|_success"  # TFDS, Hub
+    r"|(?:[^/]+\.)?(?:manifest\.json|classes\.txt)"  # dsprep
+    r"|label_map\.pbtxt|labels\.txt"  # names of classes: Object Detection API, TF-Slim
+    r"|[^/]*_stats\.json|[^/]*\.parquet"  # img2dataset's reports and tables beside its shards
+    r"|[^/]*\.(?:idx|index|lst|tfindex)"  # indexes of shards
+    r"|batches\.meta(?:\.txt)?|meta|[^/]*label_names\.txt|[^/]*-idx\d-\w+(?:\.[gx]z)?"  # pixels
+    r")$"
+)
+"""What tools write beside shards, tables and pixels, by the names of files."""
+
+
+def files_beside(place: SourcePlace, used: Collection[str]) -> list[Finding]:
+    """Return findings about the files right in a directory that a kind of source does not read.
+
+    They are as a listing of images has them, and `with_statuses` tells what becomes of them. What
+    dsprep and other tools write beside shards is none of them, such as the index `train.json`.
+    """
+    read = {path.rpartition("/")[2] for path in used}
+    stem = commonprefix([*read])
+    others = [
+        entry.name
+        for entry in place.entries
+        if not (entry.name.startswith(".") or entry.name in read or _OF_TOOLS.search(entry.name))
+        and entry.is_file()
+    ]
+    own = [name for name in others if name.endswith(".json") and stem.startswith(name[:-5])]
+    return [Finding("not-an-image", name) for name in sorted(set(others).difference(own))]
 
 
 # By content

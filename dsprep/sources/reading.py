@@ -22,7 +22,7 @@ from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
 from dsprep.sources.annotation_kinds import all_annotation_kinds
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace
 from dsprep.sources.kinds import KnownKinds, all_kinds, equally_sure, own_kinds, ranked
-from dsprep.sources.leftover import idle_patterns, with_statuses, without_used
+from dsprep.sources.leftover import files_beside, idle_patterns, with_statuses, without_used
 from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.source import Source
 from dsprep.storage.files import is_file
@@ -71,6 +71,8 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
     """
     chosen, found = _detected(source, run_all)
     catalog, findings = found or ImagesKind().scan(source, chosen.place, run_all)
+    if chosen.place.is_dir and (used := catalog.reader.sources()):
+        findings = [*findings, *files_beside(chosen.place, used)]
     findings = without_used(with_statuses(findings, source.leave_out), source)
     missing_kinds = [*known_kinds(source).notes, *_annotation_notes(source)]
     findings = [*findings, *idle_patterns(findings, source.leave_out), *missing_kinds]

@@ -45,7 +45,6 @@ def write_csv(root: Path) -> Path:
 class TestImages(SourceTests):
     kind = ImagesKind
     in_archive = True
-    says_left_over = True
 
     def make(self, root: Path) -> Path:
         return images(root)
@@ -53,7 +52,6 @@ class TestImages(SourceTests):
 
 class TestDescribed(SourceTests):
     kind = DescribedKind
-    says_left_over = True
 
     def make(self, root: Path) -> Path:
         path = images(root)
@@ -133,7 +131,6 @@ class TestAugmentedManifest(SourceTests):
 
 class TestAnnotated(SourceTests):
     kind = AnnotatedKind
-    says_left_over = True
 
     def make(self, root: Path) -> Path:
         table = "image,xmin,ymin,xmax,ymax,class\ncat/000.jpg,1,1,4,4,cat\n"

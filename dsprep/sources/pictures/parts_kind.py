@@ -47,10 +47,16 @@ class PartsKind(SourceKind):
         return self.named_claim(source)
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
+        from dsprep.sources.leftover import files_beside
         from dsprep.sources.pictures.parts import read_parts
 
         source.require_alone()
-        return read_parts(source, run_all, downloaded=source.kind is None)
+        is_downloaded = source.kind is None
+        found = read_parts(source, run_all, downloaded=is_downloaded)
+        if not is_downloaded:
+            return found
+        # The directories are listed for parts, and not what lies above them.
+        return found[0], [*found[1], *files_beside(place, ())]
 
 
 def is_downloaded(place: SourcePlace) -> bool:
