@@ -17,20 +17,23 @@ import sys
 import zlib
 from array import array
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from math import prod
 from operator import mul
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from dsprep.errors import BadSample, SourceError
+from dsprep.errors import BadSample, SourceError, source_errors
+from dsprep.places.archive import open_archive
 from dsprep.places.prefetch import OpenFiles, read_at, runs
-from dsprep.places.zip import Packed
+from dsprep.places.scan import RunAll
+from dsprep.places.zip import Packed, locate
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.sources.labels.columns import Columns
 from dsprep.sources.tables.csv_rows import counted
-from dsprep.storage.files import OpenFile
+from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
 
 _MAGIC = b"\x93NUMPY"
@@ -359,6 +362,54 @@ def check_member(task: tuple[str, Packed, int]) -> str:
         except BadSample as error:
             return str(error)
     return "" if found in packed.crcs else f"is damaged: its crc32 is not {found:08x}"
+
+
+class ZippedArray(NamedTuple):
+    """An array that is a member of a zip."""
+
+    array: Array
+    packed: Packed
+    size: int  # bytes of the member
+
+
+def zipped_arrays(path: str, file: OpenFile) -> tuple[list[ZippedArray], list[str]]:
+    """Return the arrays of a zip by their headers, and the names of its other members."""
+    archive = open_archive(path)
+    for finding in (*archive.damage, *archive.odd):
+        raise SourceError(f"{path}: {finding.path}: {finding.detail}")
+    arrays, others = [], []
+    for at, name in enumerate(archive.names):
+        if not name.endswith(".npy"):
+            others.append(name)
+            continue
+        offset, stored, size = archive.place(at)
+        packed = locate(file, offset, stored)
+        inside: Bytes = Unpacked(file, packed) if packed.is_deflated else Plain(file)
+        start = 0 if packed.is_deflated else packed.start
+        found = read_header(
+            f"{path}: {name}", inside, start, size, packed if packed.is_deflated else None
+        )
+        array = found._replace(name=name.removesuffix(".npy"))
+        arrays.append(ZippedArray(array, packed, size))
+    return arrays, others
+
+
+def require_whole(path: str, members: Sequence[ZippedArray], run_all: RunAll) -> None:
+    """Refuse a zip whose arrays do not have the checksums that it says."""
+    tasks = [(path, packed, size) for _, packed, size in members]
+    for member, problem in zip(members, run_all(check_member, tasks), strict=True):
+        if problem:
+            raise SourceError(f"{path}: {member.array.name}.npy {problem}")
+
+
+@contextmanager
+def opened_arrays(path: str) -> Iterator[OpenFile]:
+    """Open a file of arrays; what is wrong with it is an error of the source."""
+    try:
+        with source_errors(path), open_file(path) as file:
+            yield file
+    except (BadSample, UnicodeDecodeError, struct.error) as error:
+        raise SourceError(f"{path}: {error}") from None
 
 
 def bytes_of(file: OpenFile, array: Array) -> Bytes:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import struct
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import chain, islice, pairwise
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,29 +14,27 @@ import polars as pl
 
 from dsprep.catalog import Catalog, SourceScan
 from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of
-from dsprep.errors import BadSample, OptionError, SourceError, source_errors
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import compression_of
-from dsprep.numbering import number_classes, numbered, numbers_of
-from dsprep.places.archive import open_archive
+from dsprep.numbering import number_classes, numbers_of
 from dsprep.places.scan import RunAll
-from dsprep.places.zip import locate
 from dsprep.schema import LABEL, LABEL_NAMES, Choice, Field, Schema
 from dsprep.sources.advice import CELLS_OF_SOURCE, TAGS_OF_SOURCE, advise
 from dsprep.sources.file_rows import narrow, repeated, rows_of
 from dsprep.sources.labels.cells import refuse_wide
-from dsprep.sources.labels.classes import LARGEST_EXACT
 from dsprep.sources.labels.columns import NUMBERS
 from dsprep.sources.labels.table import find_separator
+from dsprep.sources.tables.array_labels import column_of, label_column, labels_in, require_known
 from dsprep.sources.tables.arrays import (
     Array,
     ArrayReader,
-    Bytes,
     Plain,
-    Unpacked,
     bytes_of,
-    check_member,
+    opened_arrays,
     read_header,
+    require_whole,
+    zipped_arrays,
 )
 from dsprep.sources.tables.csv_rows import (
     MOST_WRONG,
@@ -61,8 +57,6 @@ _HEAD = 1 << 20
 _LOOKED_AT = 20  # rows that show whether a column names images
 _SEPARATORS = ",;\t|"
 _TOLD = "the arrays"
-# What an array of labels may be, by its type; other numbers are labels as they are.
-_FITTING = {"text": ("class", "text"), **dict.fromkeys(("int", "bool"), ("class", "float"))}
 _MOST_TEXTS = 10_000  # labels that show whether they are several tags each
 _FEW = 10  # numbers for each word, in a column that the words are probably mistakes in
 
@@ -288,7 +282,7 @@ def _class_numbers(
         numbers = numbers_of(classes)
     else:
         numbers = {text: int(text) for text in texts}
-        _require_known(numbers.values(), classes, root)
+        require_known(numbers.values(), classes, root)
     cells = array("q")
     for block in found:
         known = [numbers[text] for text in block.labels or ()]
@@ -323,28 +317,12 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _require_known(numbers: Iterable[int], classes: Sequence[str] | None, where: str) -> None:
-    for number in numbers:
-        if classes and not 0 <= number < len(classes):
-            raise SourceError(f"{where}: the label {number} is none of the {len(classes)} classes")
-
-
 # Arrays
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[OpenFile]:
-    """Open a file of arrays; what is wrong with it is an error of the source."""
-    try:
-        with source_errors(path), open_file(path) as file:
-            yield file
-    except (BadSample, UnicodeDecodeError, struct.error) as error:
-        raise SourceError(f"{path}: {error}") from None
 
 
 def read_arrays(source: Source, path: str, run_all: RunAll) -> SourceScan:
     """Make the catalog of a file of NumPy or SciPy: each row is a sample."""
-    with _opened(path) as file:
+    with opened_arrays(path) as file:
         state = file.facts()
         if path.endswith(".npy"):
             arrays = [read_header(path, Plain(file), 0, state.size, None)._replace(name="values")]
@@ -380,7 +358,7 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> SourceScan:
     table = pl.DataFrame([index, *table.get_columns()])
     classes, overridden = source.class_names(), frozenset[str]()
     if source.labels is not None:
-        labels, classes = _labels(source, count, classes)
+        labels, classes = label_column(source, [labels_in(source, source.labels, count)])
         table, overridden = table.with_columns(labels), frozenset({"label"})
     reader = ArrayReader(path, state, tuple(arrays), columns)
     has_empty = bool((stored == 0).any())
@@ -401,27 +379,12 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> SourceScan:
 
 
 def _members(path: str, file: OpenFile, run_all: RunAll) -> list[Array]:
-    """Return the arrays of a zip."""
-    archive = open_archive(path)
-    for finding in (*archive.damage, *archive.odd):
-        raise SourceError(f"{path}: {finding.path}: {finding.detail}")
-    arrays, tasks = [], []
-    for at, name in enumerate(archive.names):
-        if not name.endswith(".npy"):
-            raise SourceError(f"{path}: holds {quoted(name)}, which is no array")
-        offset, stored, size = archive.place(at)
-        packed = locate(file, offset, stored)
-        inside: Bytes = Unpacked(file, packed) if packed.is_deflated else Plain(file)
-        start = 0 if packed.is_deflated else packed.start
-        found = read_header(
-            f"{path}: {name}", inside, start, size, packed if packed.is_deflated else None
-        )
-        arrays.append(found._replace(name=name.removesuffix(".npy")))
-        tasks.append((path, packed, size))
-    for name, problem in zip(archive.names, run_all(check_member, tasks), strict=True):
-        if problem:
-            raise SourceError(f"{path}: {name} {problem}")
-    return arrays
+    """Return the arrays of a zip, whose members are whole."""
+    members, others = zipped_arrays(path, file)
+    if others:
+        raise SourceError(f"{path}: holds {quoted(others[0])}, which is no array")
+    require_whole(path, members, run_all)
+    return [member.array for member in members]
 
 
 def _of_one_length(path: str, arrays: Sequence[Array], choice: Choice) -> list[Array]:
@@ -478,65 +441,10 @@ def _sparse(
     if not (shape.type == starts.type == keys.type == "int") or values.type == "text":
         raise damaged
     rows, columns = shape.rows(bytes_of(file, shape), 0, 2) if shape.shape == (2,) else (0, 0)
-    ends = _column(bytes_of(file, starts), starts)
+    ends = column_of(bytes_of(file, starts), starts)
     stored = ends.slice(1) - ends.head(-1)
     fits = 0 < columns < 1 << 63 and len(ends) == rows + 1 > 0 == ends[0]
     fits = fits and (stored >= 0).all() and values.shape == keys.shape == (ends[-1],)
     if not fits:
         raise damaged
     return columns, narrow(ends.head(-1)), narrow(stored)
-
-
-def _column(file: Bytes, numbers: Array) -> pl.Series:
-    """Return all numbers of an array, in their order in the file."""
-    kind = pl.Float64 if numbers.code in "efd" else pl.UInt64 if numbers.code == "Q" else pl.Int64
-    blocks = (pl.Series(block, dtype=kind) for block in numbers.numbers(file))
-    return pl.concat([pl.Series(dtype=kind), *blocks], rechunk=True)
-
-
-def _labels(
-    source: Source, count: int, classes: tuple[str, ...] | None
-) -> tuple[pl.Series, tuple[str, ...] | None]:
-    """Return the labels of an array for as many rows."""
-    path = source.labels or ""
-    with _opened(path) as file:
-        known = read_header(path, Plain(file), 0, file.facts().size, None)
-        if known.shape[:1] != (count,):
-            rows = known.shape[0] if known.shape else 0
-            raise SourceError(f"{path}: has {rows:,} labels, but there are {count:,} rows")
-        if known.width == 1:
-            known = known._replace(shape=(count,))
-        kind, asked = known.type, source.choice.label_type
-        fitting = _FITTING.get(kind, ("float", "multi" if known.width > 1 else "class"))
-        if not known.width or kind == "list<text>":
-            raise SourceError(
-                f"{path}: has {known.width:,} labels a row: save numbers, or one text"
-            )
-        if asked not in (None, *fitting):
-            raise OptionError(
-                f"--label-type {asked}: the labels of {path} are of the type {kind}: give "
-                f"--label-type {fitting[0]}, or leave it out"
-            )
-        if kind == "text":
-            texts = known.rows(Plain(file), 0, count)
-            classes = number_classes({*texts}, source.known_classes(), path)
-            return numbered(pl.Series(texts, dtype=pl.String), classes), classes
-        if known.by_column and known.width > 1:
-            lists = known.rows(Plain(file), 0, count)
-            values = pl.Series(list(chain.from_iterable(lists)), strict=False)
-        else:
-            values = _column(Plain(file), known)
-    is_float = values.dtype.is_float()
-    wrong = ~values.is_finite() if is_float else values.cast(pl.Float64).abs() >= LARGEST_EXACT
-    for at in wrong.arg_true()[:1]:
-        raise SourceError(
-            f"{path}: the label of row {at // known.width:,} is {values[at]}: correct it; labels "
-            "are finite, and whole numbers are below 2^53"
-        )
-    if (kind in _FITTING and asked != "float") or asked == "class":
-        for fraction in values.filter(values % 1 != 0)[:1]:
-            raise SourceError(f"{path}: the label {fraction} is not the number of a class")
-        _require_known(values.unique(maintain_order=True), classes, path)
-        return values.cast(pl.Int64).alias("cls"), classes
-    values = values.cast(pl.Float64).reshape((count, known.width)).arr.to_list()
-    return values.alias("label"), None
