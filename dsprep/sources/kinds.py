@@ -23,6 +23,7 @@ KINDS = {
     "imagefolder": "pictures.described_kind:DescribedKind",
     "parts": "pictures.parts_kind:PartsKind",
     "pixels": "pictures.pixels_kind:PixelsKind",
+    "stacks": "tables.stacks_kind:StacksKind",
     "parquet": "tables.parquet_kind:ParquetKind",
     "arrow": "tables.arrow_kind:ArrowKind",
     "csv": "tables.csv_kind:CsvKind",

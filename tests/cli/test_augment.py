@@ -205,7 +205,7 @@ def test_what_is_refused(
 
 
 def test_samples_without_an_image_get_no_copies(run_here: RunHere, tmp_path: Path) -> None:
-    np.savez(tmp_path / "rows.npz", x=np.zeros((4, 8, 8, 3), np.uint8), y=np.arange(4))
+    np.savez(tmp_path / "rows.npz", x=np.zeros((4, 8, 8, 3), "f4"), y=np.arange(4))
     asked = ("--op", "hflip", "--per-image", "1", "-j1")
     done = run_here("augment", tmp_path / "rows.npz", tmp_path / "a", "--to", "webdataset", *asked)
     assert (done.code, "no image to augment" in done.err) == (4, True), done.err

@@ -285,6 +285,11 @@ def write_pixels(root: Path) -> None:
     pixels.write_archive(root / "cifar-100-python.tar.gz", "cifar-100-python", python)
     pixels.write_archive(root / "cifar-100-binary.tar.gz", "cifar-100-binary", binary)
     pixels.write_directory(root / "mnist", pixels.mnist())
+    import numpy as np
+
+    gray = np.arange(20 * 784, dtype=np.uint8).reshape(20, 28, 28)
+    halves = {"x_train": gray[:12], "y_train": np.arange(12), "x_test": gray[12:]}
+    np.savez(root / "mnist.npz", **halves, y_test=np.arange(8))
 
 
 def write_sides(root: Path) -> None:

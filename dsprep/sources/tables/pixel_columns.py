@@ -17,6 +17,7 @@ from dsprep.findings import Finding
 from dsprep.images.pixels import Shape, encode_raw, parse_shape, shape_of
 from dsprep.sample import Sample, Value
 from dsprep.schema import IMAGE, Field, Schema
+from dsprep.sources.tables.arrays import ArrayReader
 from dsprep.sources.tables.csv_options import PixelColumnOptions
 from dsprep.units import format_count, format_some
 
@@ -165,8 +166,10 @@ def likely_pixels(catalog: Catalog) -> str:
 
     Empty if none do: numbers from 0 to 255, as many as a square image has, in columns that are
     called ``pixel0`` or ``1x1``, in all but one column of a table without a header, or in one
-    column.
+    column. Rows of an array of bytes, as many as a square image has, do so as well.
     """
+    if isinstance(catalog.reader, ArrayReader):
+        return _likely_rows(catalog.reader)
     rows = catalog.slice(0, _FEW).rows()
     samples = [each.fields for each in catalog.reader.read(rows) if isinstance(each, Sample)]
     names = list(samples[0]) if samples else []
@@ -185,6 +188,19 @@ def likely_pixels(catalog: Catalog) -> str:
         many = f"{len(found):,} columns, such as {found[0]}," if found[1:] else f"column {found[0]}"
         what = f"{many} {'look' if found[1:] else 'looks'} like the pixels of images"
         return f"{what} ({shape}): give {option}, or --no-image to keep numbers"
+    return ""
+
+
+def _likely_rows(reader: ArrayReader) -> str:
+    """Say which array looks like the pixels of images, with the option that tells their shape."""
+    for array in reader.arrays:
+        shape = _square(array.width) if array.code == "B" else None
+        if shape is not None:
+            option = f"--raw-image {shape.height}x{shape.width}x{shape.channels}"
+            return (
+                f"rows of {array.width:,} bytes look like the pixels of images ({shape}): give "
+                f"{option}, or --no-image to keep numbers"
+            )
     return ""
 
 

@@ -1,0 +1,249 @@
+"""Which arrays of some files are images, and which are their labels.
+
+The names of files and arrays are all that tells it. CIFAR-10.1
+(https://github.com/modestyachts/CIFAR-10.1) has ``cifar10.1_v6_data.npy`` and
+``cifar10.1_v6_labels.npy``, MedMNIST (https://github.com/MedMNIST/MedMNIST) one ``.npz`` with
+``train_images``, ``train_labels``, ``val_images`` and so on, Keras ``x_train`` and ``y_train``,
+KMNIST ``kmnist-train-imgs.npz`` and ``kmnist-train-labels.npz``, each with ``arr_0``. QuickDraw
+(https://github.com/googlecreativelab/quickdraw-dataset) has a file for each class, with rows of
+784 pixels.
+
+An array of images has bytes, and the shape N x H x W, N x H x W x C or N x C x H x W.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import NamedTuple
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.images.pixels import Shape, parse_shape, shape_of
+from dsprep.places.names import SPLITS
+from dsprep.schema import Choice
+from dsprep.sources.kind import SourcePlace
+from dsprep.sources.source import ARRAYS
+from dsprep.sources.tables.arrays import (
+    Array,
+    Bytes,
+    Plain,
+    ZippedArray,
+    bytes_of,
+    opened_arrays,
+    read_header,
+    zipped_arrays,
+)
+from dsprep.storage.stored import Facts
+from dsprep.units import format_count, format_some
+
+_LEAST_EDGE = 8  # pixels; smaller arrays are rather numbers
+_CHANNELS = (1, 3, 4)
+_QUICKDRAW = re.compile(r"numpy_bitmap|quick_?draw", re.IGNORECASE)
+_QUICKDRAW_SHAPE = Shape(28, 28, 1)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_IMAGES = frozenset(
+    ("x", "xs", "image", "images", "img", "imgs", "data", "pixels", "input", "inputs", "bitmap")
+)
+_LABELS = frozenset(("y", "ys", "label", "labels", "target", "targets", "class", "classes", "ans"))
+CLASS_NAMES = frozenset(("class", "classes", "names", "categories"))
+_MASKS = frozenset(("mask", "masks", "seg", "segmentation", "segmentations"))
+
+
+def words_in(name: str) -> list[str]:
+    """Return the words of a name, in lower case."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+class NamedArray(NamedTuple):
+    """An array with what its names say of it."""
+
+    path: str  # the file, or the archive
+    state: Facts
+    file: str  # the path of its file below SOURCE, without its extension
+    array: Array
+    is_alone: bool  # whether its file holds one array, so that its name says nothing
+
+    @property
+    def where(self) -> str:
+        """The file and the array, for messages."""
+        is_file = os.path.splitext(os.path.basename(self.path))[0] == self.file
+        return self.path if self.is_alone and is_file else f"{self.path}: {self.array.name}"
+
+    @property
+    def words(self) -> list[str]:
+        return words_in(self.file if self.is_alone else f"{self.file} {self.array.name}")
+
+    @property
+    def side(self) -> str:
+        """The side that its names tell; empty if they tell none, or several."""
+        found = {SPLITS[word] for word in self.words if word in SPLITS}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def rest(self) -> list[str]:
+        """What its names say besides the side and what it holds."""
+        told = _IMAGES | _LABELS | SPLITS.keys()
+        return sorted(word for word in self.words if word not in told)
+
+    def is_called(self, words: frozenset[str]) -> bool:
+        return not words.isdisjoint(self.words)
+
+    def is_named(self, name: str) -> bool:
+        """Return whether the user means it by a name, which may leave out the side."""
+        return {*words_in(name)} <= {*self.words}
+
+    @contextmanager
+    def opened(self) -> Iterator[Bytes]:
+        """Open the bytes that it lies in."""
+        with opened_arrays(self.path) as file:
+            yield bytes_of(file, self.array)
+
+
+def shape_in(found: NamedArray, choice: Choice, of_quickdraw: bool = False) -> Shape | None:
+    """Return the shape of the images of an array; None if it holds other things.
+
+    In files ``of_quickdraw``, rows of 784 bytes are images.
+    """
+    array = found.array
+    sizes = array.shape[1:]
+    if array.code != "B" or not sizes or not array.shape[0] or found.is_called(_MASKS):
+        return None
+    if choice.image is not None and not found.is_named(choice.image):
+        return None
+    if choice.raw_image:
+        given = parse_shape(choice.raw_image)
+        return given if prod(sizes) == given.bytes else None
+    if sizes == (784,) and of_quickdraw:
+        return _QUICKDRAW_SHAPE
+    if found.is_called(_LABELS) or len(sizes) not in (2, 3):
+        return None
+    shape = shape_of(*sizes, planes=None if len(sizes) == 3 else False)
+    if shape is None or shape.channels not in _CHANNELS:
+        return None
+    # an array of one image looks like a few gray images
+    is_one = len(sizes) == 2 and array.shape[0] in _CHANNELS and not found.is_called(_IMAGES)
+    return None if is_one or min(shape.height, shape.width) < _LEAST_EDGE else shape
+
+
+# Files
+
+
+def are_of_quickdraw(found: Iterable[NamedArray]) -> bool:
+    """Return whether arrays are those of QuickDraw, by the names of some or of their directory."""
+    return any(_QUICKDRAW.search(f"{each.path}/{each.file}") for each in found)
+
+
+def files_at(place: SourcePlace) -> list[str]:
+    """Return the files at a place that may hold arrays of images, by their names."""
+    if not place.is_dir:
+        files = place.files
+        return [*files] if all(file.lower().endswith((*ARRAYS, ".zip")) for file in files) else []
+    names = (entry.name for entry in place.entries if entry.name.lower().endswith(ARRAYS))
+    return [place.join(name) for name in sorted(names) if not name.startswith(".")]
+
+
+def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]]:
+    """Return the arrays of a file, those of them that are members of a zip, and other members."""
+    file, extension = os.path.splitext(os.path.basename(path))
+    with opened_arrays(path) as opened:
+        state = opened.facts()
+        if extension.lower() == ".npy":
+            array = read_header(path, Plain(opened), 0, state.size, None)
+            return [NamedArray(path, state, file, array._replace(name=file), True)], [], []
+        members, others = zipped_arrays(path, opened)
+    found = []
+    for array, _, _ in members:
+        if extension.lower() == ".npz":
+            found.append(NamedArray(path, state, file, array, len(members) == 1))
+        else:
+            found.append(NamedArray(path, state, array.name, array, True))
+    return found, members, others
+
+
+def labels_beside(paths: Sequence[str]) -> list[NamedArray]:
+    """Return arrays of labels in the directories of files, but not in these."""
+    found = []
+    for directory in dict.fromkeys(map(os.path.dirname, paths)):
+        for path in files_at(SourcePlace(directory or ".")):
+            own = os.path.join(directory, os.path.basename(path))
+            if own not in paths and not _LABELS.isdisjoint(words_in(os.path.basename(path))):
+                found += arrays_in(own)[0]
+    return found
+
+
+# What belongs together
+
+
+class LabeledStack(NamedTuple):
+    """An array of images, and that of their labels if there is one."""
+
+    images: NamedArray
+    shape: Shape
+    labels: NamedArray | None
+
+    @property
+    def length(self) -> int:
+        """The number of images."""
+        return self.images.array.shape[0]
+
+
+def pairs_of(
+    found: Sequence[NamedArray], beside: Sequence[NamedArray], choice: Choice
+) -> list[LabeledStack]:
+    """Return the arrays of images, each with its labels."""
+    of_quickdraw = are_of_quickdraw(found)
+    shapes = [(each, shape) for each in found if (shape := shape_in(each, choice, of_quickdraw))]
+    stacks = [each for each, _ in shapes]
+    _require_apart(stacks)
+    others = [each for each in (*found, *beside) if each not in stacks]
+    if choice.label is None:
+        others = [each for each in others if each.is_called(_LABELS)]
+    else:
+        others = [each for each in others if each.is_named(choice.label)]
+        if stacks and not others:
+            names = format_some([each.array.name for each in (*found, *beside)])
+            raise OptionError(f"--label-field {choice.label}: the arrays are {names}")
+    return [LabeledStack(images, shape, _labels_for(images, others)) for images, shape in shapes]
+
+
+def _require_apart(stacks: Sequence[NamedArray]) -> None:
+    """Refuse several arrays of images of one side in one file."""
+    known: dict[tuple[str, str, str], NamedArray] = {}
+    for each in stacks:
+        other = known.setdefault((each.path, each.file, each.side), each)
+        if other is not each:
+            raise SourceError(
+                f"{each.path}: {other.array.name} and {each.array.name} are arrays of images: "
+                f"name the one to pack, such as --image-field {other.array.name}"
+            )
+
+
+def _labels_for(images: NamedArray, others: Sequence[NamedArray]) -> NamedArray | None:
+    """Return the labels whose names are most like those of images; None if there are none."""
+    of_side = [each for each in others if each.side in ("", images.side)]
+    alike = [each for each in of_side if (each.side, each.rest) == (images.side, images.rest)]
+    fitting = [each for each in alike or of_side if _labeled(each.array) == images.array.shape[0]]
+    if alike and not fitting:
+        count, images_count = _labeled(alike[0].array), images.array.shape[0]
+        raise SourceError(
+            f"{alike[0].where}: has {format_count(count, 'label')}, but {images.where} has "
+            f"{format_count(images_count, 'image')}"
+        )
+    nearest = [each for each in fitting if each.path == images.path] or fitting
+    nearest = [each for each in nearest if each.side == images.side] or nearest
+    if len(nearest) > 1:
+        names = format_some([each.array.name for each in nearest])
+        raise SourceError(
+            f"{images.where}: {names} are arrays of labels: name the one to train on, such as "
+            f"--label-field {nearest[0].array.name}"
+        )
+    return nearest[0] if nearest else None
+
+
+def _labeled(array: Array) -> int:
+    """Return how many rows an array has labels of; one row of all labels is taken for a column."""
+    shape = array.shape
+    return shape[1] if len(shape) == 2 and shape[0] == 1 else shape[0] if shape else 0

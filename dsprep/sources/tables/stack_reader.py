@@ -1,0 +1,129 @@
+"""Images that lie in arrays, as a worker reads them: slices of an array, made PNGs.
+
+An array that is not compressed is read at the offset of an image. One that is compressed is
+unpacked from front to back, and kept as far as it is unpacked. For a run in random order the
+workers first write its pixels to spool files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from dsprep.errors import BadSample
+from dsprep.images.pixels import Shape, encode_raw
+from dsprep.places.prefetch import AdjacentRows, OpenFiles, asked_ahead, runs
+from dsprep.places.zip import Packed
+from dsprep.rows import Reader, Rows
+from dsprep.sources.tables.arrays import Bytes, Plain, Unpacked
+from dsprep.storage.files import OpenFile
+from dsprep.storage.stored import Facts
+
+_BLOCK = 1 << 20
+
+
+class Stack(NamedTuple):
+    """An array of images of one size. Plain data: it is pickled for the workers."""
+
+    path: str  # the file that it lies in
+    state: Facts | None  # the state of the file when it was listed; None for spool files
+    images: int
+    shape: Shape
+    start: int  # where the first image begins in the file, or in the unpacked array
+    packed: Packed | None = None  # the deflated bytes that it is in
+
+    @property
+    def size(self) -> int:
+        """The bytes of an image."""
+        return self.shape.bytes
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the bytes of each image lie in the file as they are."""
+        return self.packed is None
+
+    @property
+    def key(self) -> Hashable:
+        return self.path, self.state, self.packed
+
+    def opened(self, file: OpenFile) -> Bytes:
+        """Return the bytes of the array, in an open file."""
+        if self.packed is not None:
+            return Unpacked.resumed(file, self.packed, self.key)
+        return Plain(file)
+
+
+@dataclass(frozen=True)
+class StackReader(Reader):
+    """Reads images of stacks; the offset of a row counts in the pixels of its stack."""
+
+    stacks: tuple[Stack, ...]
+
+    @property
+    def encodes(self) -> bool:
+        return True
+
+    @property
+    def facts(self) -> dict[str, bool]:
+        # options of fields name arrays
+        return {**super().facts, "image_files": False}
+
+    def sources(self) -> Sequence[str]:
+        return [stack.path for stack in self.stacks]
+
+    def _to_spool(self) -> list[int]:
+        return [at for at, stack in enumerate(self.stacks) if not stack.is_plain]
+
+    def spools(self) -> Sequence[int]:
+        found = (self.stacks[at] for at in self._to_spool())
+        return [stack.images * stack.size for stack in found]
+
+    def write_spool(self, number: int, path: str) -> None:
+        stack = self.stacks[self._to_spool()[number]]
+        total = stack.images * stack.size
+        with OpenFiles((stack.path,), (stack.state,)) as files, open(path, "wb") as spool:
+            file = stack.opened(files.same(0))
+            for at in range(0, total, _BLOCK):
+                spool.write(file.read(stack.start + at, min(_BLOCK, total - at)))
+
+    def spooled(self, directory: str) -> StackReader:
+        stacks = list(self.stacks)
+        for number, at in enumerate(self._to_spool()):
+            path = os.path.join(directory, str(number))
+            stacks[at] = Stack(path, None, stacks[at].images, stacks[at].shape, 0)
+        return replace(self, stacks=tuple(stacks))
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        states = [stack.state for stack in self.stacks]
+        with OpenFiles(tuple(self.sources()), states) as files:
+            opened: dict[int, Bytes] = {}
+
+            def ask(run: AdjacentRows) -> int:
+                stack = self.stacks[run.file]
+                if stack.is_plain:
+                    files[run.file].ahead(stack.start + run.start, run.stop - run.start)
+                return run.stop - run.start
+
+            for run in asked_ahead(runs(rows, _BLOCK), ask):
+                file, stack = files.same(run.file), self.stacks[run.file]
+                if stack.is_plain or run.file not in opened:
+                    opened[run.file] = stack.opened(file)
+                yield from self._read_run(opened[run.file], stack, rows, run)
+            for number, each in opened.items():
+                if isinstance(each, Unpacked):
+                    each.leave(self.stacks[number].key)
+
+    def _read_run(
+        self, file: Bytes, stack: Stack, rows: Rows, run: AdjacentRows
+    ) -> Iterator[bytes | BadSample]:
+        try:
+            data = file.read(stack.start + run.start, run.stop - run.start)
+        except BadSample as error:
+            for _ in range(run.first, run.last):
+                yield error
+            return
+        for row in range(run.first, run.last):
+            at = rows.offsets[row] - run.start
+            yield encode_raw(data[at : at + stack.size], stack.shape, self.quickly)

@@ -1,0 +1,82 @@
+"""Arrays of images, as a kind of source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dsprep.errors import SourceError
+from dsprep.places.archive import first_names
+from dsprep.sample import image_kind_of
+from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.source import ARRAYS
+
+if TYPE_CHECKING:
+    from dsprep.catalog import SourceScan
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.source import Source
+
+_LOOKED_AT = 8  # files whose heads show whether there are arrays of images
+
+
+class StacksKind(SourceKind):
+    """Arrays of images with arrays of labels, in files of NumPy."""
+
+    names: ClassVar[tuple[str, ...]] = ("stacks",)
+    help: ClassVar[str] = "stacks, arrays of images and of labels"
+    noun: ClassVar[str] = "arrays of images"
+    surest: ClassVar[Sure] = Sure.RECORDED
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.tables.stack_reader import Stack, StackReader
+
+        return {"stack-reader": StackReader, "stack": Stack}
+
+    def claim(self, place: SourcePlace, source: Source) -> Claim | None:
+        if source.kind is not None:
+            return self.named_claim(source)
+        if source.chooses or not _may_hold_arrays(place):
+            return None
+        found = _first_stack(place, source)
+        return Claim(Sure.RECORDED, found) if found else None
+
+    def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
+        from dsprep.sources.tables.stacks import read_stacks
+
+        return read_stacks(source, place, run_all)
+
+
+def _may_hold_arrays(place: SourcePlace) -> bool:
+    """Return whether names show files of arrays, and no images."""
+    if place.is_dir:
+        names = [entry.name.lower() for entry in place.peek]
+    elif place.path.lower().endswith(".zip"):
+        names = first_names(place.path, PEEKED)
+    else:
+        names = [place.path.lower()]
+    has_arrays = any(name.endswith(ARRAYS) for name in names)
+    return has_arrays and not any(map(image_kind_of, names))
+
+
+def _first_stack(place: SourcePlace, source: Source) -> str:
+    """Return the first array of images at a place; empty if there is none.
+
+    There is none either if the user speaks of arrays as fields, whose numbers stay then.
+    """
+    from dsprep.sources.tables import stack_names
+
+    choice = source.choice
+    are_fields = {*choice.only, *choice.drop, *choice.rename}
+    for path in stack_names.files_at(place)[:_LOOKED_AT]:
+        try:
+            found = stack_names.arrays_in(path)[0]
+            if are_fields.intersection(each.array.name for each in found):
+                return ""
+            of_quickdraw = stack_names.are_of_quickdraw(found)
+            for each in found:
+                if stack_names.shape_in(each, choice, of_quickdraw):
+                    return each.where
+        except SourceError:  # another kind reads the file next, and raises the error again
+            continue
+    return ""
