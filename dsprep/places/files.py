@@ -52,6 +52,7 @@ class Files(NamedTuple):
     # for an archive: the files that are not images, or hidden, like the table
     others: pl.DataFrame | None = None
     top: str = ""  # for an archive: the one directory that all of its images lie in
+    start: str = ""  # for an archive: the directory in it that the paths start from
     archive: Archive | None = None
     samples: Catalog | None = None  # the catalog of samples, in the order of the table
     # for an archive whose images have annotations: the content of these, by path
@@ -84,7 +85,8 @@ class Files(NamedTuple):
         )
         findings = [found._replace(path=found.path.removeprefix(prefix)) for found in self.findings]
         findings.sort(key=attrgetter("path"))
-        return self._replace(table=table, findings=findings, others=others, top="")
+        start = posixpath.join(self.start, directory)
+        return self._replace(table=table, findings=findings, others=others, top="", start=start)
 
     def below_top(self) -> Files:
         """Return the same with paths that start below :attr:`top`."""

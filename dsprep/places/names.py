@@ -52,6 +52,10 @@ _COMPANION = re.compile(
     r"|segmentationclass|segmentationobject|gt|ground[\W_]?truth)"
     rf"(?:[\W\d_]*(?:{_LOWER}))?[\W\d_]*"
 )
+COMPANION_OF_SIDE = (
+    rf"(?i)^({'|'.join(_LONGEST_FIRST)})[\W\d_]*(?:annot|annots|annotations?|masks?|labels?)$"
+)
+"""A directory of masks of one side, whose name begins with the side: ``trainannot``."""
 # tfds: NAME-SPLIT.tfrecord-00000-of-00001; Hugging Face: data/SPLIT-00000-of-00001.parquet
 _STATED = re.compile(
     r"(?:.*-)?(?P<tfds>[^-.]+)\.(?:tfrecord|array_record|riegeli)-\d+-of-\d+"
@@ -156,6 +160,16 @@ def side_name(name: str) -> SideName | None:
     word = found[-1]
     rest = name[: word.start()] + name[word.end() :]
     return SideName(SPLITS[word[0].lower()], rest.lower())
+
+
+def side_above(path: str) -> str:
+    """Return the side that the nearest directory called like one is; empty if none is.
+
+    ``trainannot``, which has the masks of a side, counts as well.
+    """
+    names = reversed(path.split("/")[:-1])
+    found = (side_name(re.sub(COMPANION_OF_SIDE, r"\1", name)) for name in names)
+    return next((side.side for side in found if side is not None), "")
 
 
 def is_side_alone(name: str) -> bool:

@@ -44,8 +44,9 @@ def without_masks(root: str, files: Files) -> Files:
     import polars as pl
 
     paths = files.table["path"]
-    masks = _masks(paths, Pictures(root, files))
-    parts = _parts(without(paths, masks))
+    top = f"{files.top}/" if files.top else ""  # what paths of findings will be without
+    masks = _masks(paths, Pictures(root, files), top)
+    parts = _parts(without(paths, masks), top)
     if not masks and not parts:
         note = _note_on_names(paths)
         return files._replace(findings=[*files.findings, note]) if note else files
@@ -60,25 +61,25 @@ def image_of(detail: str) -> str:
     return detail.removeprefix(f"{MASKS} ").removeprefix(f"{PARTS} ").removesuffix(_SAME_NAME)
 
 
-def _masks(paths: pl.Series, pictures: Pictures) -> dict[str, str]:
+def _masks(paths: pl.Series, pictures: Pictures, top: str) -> dict[str, str]:
     """Return likely masks; the first of each directory with a detail."""
     masks: dict[str, str] = {}
     for own, pairs in named_alike(paths):
         if are_masks(pairs, pictures):
             where = {posixpath.dirname(path) for path, _ in pairs}
             masks |= {path: "" for path in own if posixpath.dirname(path) in where}
-            masks |= _with_details(pairs, MASKS, "")
+            masks |= _with_details(pairs, MASKS, "", top)
     for pairs in parallel_pairs(without(paths, masks), lossless_beside_lossy):
         if are_masks([pair for pair in pairs if pair[1]], pictures):
-            masks |= _with_details(pairs, MASKS, "")
+            masks |= _with_details(pairs, MASKS, "", top)
     return masks
 
 
-def _parts(paths: pl.Series) -> dict[str, str]:
+def _parts(paths: pl.Series, top: str) -> dict[str, str]:
     """Return images of the names of others, if directories are called like parts of samples."""
     parts: dict[str, str] = {}
     for pairs in parallel_pairs(paths, are_parts):
-        parts |= _with_details(pairs, PARTS, _SAME_NAME)
+        parts |= _with_details(pairs, PARTS, _SAME_NAME, top)
     return parts
 
 
@@ -111,9 +112,11 @@ def _are_numbered(sampled: Iterable[str], count: int) -> bool:
     )
 
 
-def _with_details(pairs: Iterable[Pair], begin: str, end: str) -> dict[str, str]:
+def _with_details(pairs: Iterable[Pair], begin: str, end: str, top: str) -> dict[str, str]:
     """Return the details of the first of each pairs; empty but for one of each directory."""
     pairs = sorted(pairs)
     details = dict.fromkeys((path for path, _ in pairs), "")
     first = {posixpath.dirname(path): (path, image) for path, image in reversed(pairs)}
-    return details | {path: f"{begin} {image}{end}" for path, image in first.values() if image}
+    return details | {
+        path: f"{begin} {image.removeprefix(top)}{end}" for path, image in first.values() if image
+    }

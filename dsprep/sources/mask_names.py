@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsprep.places.names import FILE_WORDS, is_companion
+from dsprep.places.names import FILE_WORDS, is_companion, side_above
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +47,7 @@ def named_alike(paths: pl.Series) -> Iterator[tuple[list[str], list[Pair]]]:
     images = _nearest_images(candidates, paths)
     by_name: dict[str, list[str]] = {}
     for path in sorted(candidates):
-        by_name.setdefault(_convention(path), []).append(path)
+        by_name.setdefault(convention(path), []).append(path)
     for own in sorted(by_name.values(), key=len, reverse=True)[:_CONVENTIONS]:
         pairs = [(path, images[path]) for path in own if path in images]
         if len(pairs) > 1 or len(pairs) >= len(paths) // _MOST_FOR_ONE:
@@ -107,27 +107,39 @@ def is_for_images(directory: str) -> bool:
     return not _IMAGE_WORDS.isdisjoint(words_of(directory))
 
 
-def _convention(path: str) -> str:
+def convention(path: str) -> str:
     """Return what says that a file may be a mask: the words of its name, or a directory's name."""
     *directories, name = path.split("/")
     return _mask_words(name) or _mask_directory(directories).lower()
 
 
 def _nearest_images(masks: Sequence[str], paths: pl.Series) -> dict[str, str]:
-    """Return the image that each mask may be of: one of its name, as near in the tree as any."""
+    """Return the image that each mask may be of: one of its name, as near in the tree as any.
+
+    It is of the side of the mask, if both are of one.
+    """
     others = without(paths, masks)
     keys = {path: _keys(path) for path in masks}
     wanted = {key for own in keys.values() for key in own}
-    below: dict[tuple[str, str], str] = {}
+    below: dict[tuple[str, str, str | None], str] = {}
     for path in others:
         if (key := _key(path)) in wanted:
+            side = side_above(path)
             for directory in _directories(path):
-                below.setdefault((directory, key), path)
+                below.setdefault((directory, key, side), path)
+                below.setdefault((directory, key, None), path)
                 if not key:  # `mask.png` is of `image.png` beside it
                     break
     found = {}
     for path, own in keys.items():
-        near = (below.get((where, key)) for where in _directories(path) for key in own)
+        side = side_above(path)
+        sides = (side, "") if side else (None,)
+        near = (
+            below.get((where, key, each))
+            for where in _directories(path)
+            for key in own
+            for each in sides
+        )
         if image := next(filter(None, near), None):
             found[path] = image
     lost = [path for path in masks if path not in found]

@@ -118,8 +118,8 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
     advice = _ADVICE.get(finding.detail, "")
     if advice:
         yield f"dsprep does not read these yet: {advice}"
-    elif finding.detail.startswith((MASKS, PARTS)) and not is_dir(source.root):
-        yield "to take it in, unpack the archive: --masks and --pair read directories"
+    elif finding.detail.startswith(PARTS) and not is_dir(source.root):
+        yield "to take it in, unpack the archive: --pair reads directories"
     else:
         yield from _working(source, finding, images)
     if finding.detail.startswith(PARTS):
@@ -178,7 +178,9 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
     why = ""
     for option, changed, value in _tries(source, finding, path):
         try:
-            catalog, _ = read_source(changed)
+            catalog, findings = read_source(changed)
+            if changed.masks is not None and any(map(_is_likely_mask, findings)):
+                continue  # it takes some of them, and others would stop the command
             if _makes_samples(catalog, are_whole=bool(changed.pairs)):
                 some = (
                     "" if len(catalog) >= images else f", for {len(catalog):,} of {images:,} images"
@@ -191,11 +193,17 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
         yield why.partition("\n")[0]
 
 
+def _is_likely_mask(finding: Finding) -> bool:
+    return finding.kind == "left-over" and finding.detail.startswith(MASKS)
+
+
 def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, Source, str]]:
     """Yield options that may take a file in, each with the source that it makes."""
     if finding.detail.startswith(MASKS):
         pair = map(posixpath.dirname, (finding.path, image_of(finding.detail)))
-        masks, images = (_as_given(source, each) for each in _parallel(*pair))
+        masks, images = (f"{source.root}/{each}".rstrip("/") for each in _parallel(*pair))
+        for each in dict.fromkeys((masks, source.root)):
+            yield "--masks", source.replace(masks=each), each
         if masks != images:
             option = f"SOURCE {shlex.quote(images)} and --masks"
             yield option, source.replace(root=images, masks=masks), masks

@@ -257,6 +257,10 @@ def write_segments(root: Path) -> None:
     write_lines(
         root / "segments/runs.csv", ("ImageId,EncodedPixels", "000.jpg,1 5 91 5", "001.jpg,")
     )
+    top = root / "segments"
+    with zipfile.ZipFile(root / "segments.zip", "w") as archive:
+        for path in (*top.glob("images/*"), *top.glob("masks/*"), top / "classes.txt"):
+            archive.write(path, str(path.relative_to(root)))
 
 
 def write_unknown(root: Path) -> None:

@@ -355,7 +355,7 @@ def test_likely_masks_are_no_samples(tmp_path: Path) -> None:
     assert "3 .png files in masks, such as masks/0.png: have the look of a mask of images/0" in str(
         refused.value
     )
-    advice = f"to take it in: SOURCE {root}/images and --masks {root}/masks\n"
+    advice = f"to take it in: --masks {root}/masks\n"
     assert advice in str(refused.value)
     alone = dsprep.pack(str(root), str(out), to="webdataset", workers=1, leave_out=["masks"])
     assert alone.samples == 3

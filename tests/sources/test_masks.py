@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 import tarfile
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from PIL import Image
 
 import dsprep
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
+from tests.servers.bucket import Bucket
 
 SIZE = (8, 6)
 
@@ -76,3 +84,143 @@ def test_photographs_among_masks_are_told(tmp_path: Path) -> None:
     report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", masks=f"{root}/masks")
     assert report.samples == 2
     assert any(note.startswith("1 image in ") and "masks/d.jpg" in note for note in report.notes)
+
+
+SIDES = tuple(
+    f"{of}/{side}/{letter}{end}"
+    for side, letters in (("train", "ab"), ("val", "ac"))
+    for of, end in (("images", ".jpg"), ("masks", ".png"))
+    for letter in letters
+)
+
+MASKS_OF_VAL = ("masks/val/a.png", "masks/val/b.png")
+
+
+def archived(root: Path, suffix: str, top: str) -> Path:
+    path = root.parent / f"packed.{suffix}"
+    files = sorted(each for each in root.rglob("*") if each.is_file())
+    if suffix == "zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            for each in files:
+                packed.write(each, f"{top}{each.relative_to(root)}")
+    else:
+        with tarfile.open(path, "w:gz") as compressed:
+            for each in files:
+                compressed.add(each, f"{top}{each.relative_to(root)}")
+    return path
+
+
+def pixels(path: Path | str, **options: Any) -> dict[str, tuple[bytes, bytes]]:
+    """The bytes of each image, and the class numbers of its mask; empty without one."""
+    catalog, _ = read_source(make_source(str(path), **options))
+    reader = pickle.loads(pickle.dumps(catalog.reader))
+    found = {}
+    for sample in reader.read(catalog.rows()):
+        mask = sample.fields.get("mask")
+        numbers = Image.open(BytesIO(mask)).tobytes() if mask else b""
+        found[sample.path] = sample.fields["image"], numbers
+    return found
+
+
+@pytest.mark.parametrize("top", ["", "set/"])
+@pytest.mark.parametrize("suffix", ["zip", "tgz"])
+def test_an_archive_and_its_layout_give_what_a_directory_gives(
+    tmp_path: Path, suffix: str, top: str
+) -> None:
+    root, layout = write(tmp_path / "set", *SIDES), str(tmp_path / "set.toml")
+    (root / "names.txt").write_text("sky\nroad\n")
+    (root / "colors.txt").write_text("".join(f"{at} {at} {at}\n" for at in range(8)))
+    path = archived(root, suffix, top)
+    Path(layout).write_text(
+        'dsprep_layout = 1\n[annotations]\nmasks = "masks"\nmask-classes = "names.txt"\n'
+    )
+    expected = pixels(root, masks=f"{root}/masks")
+    assert len(expected) == 4
+    assert pixels(root, layout=layout) == expected
+    for named in ("masks", f"{path}/{top}masks", f"{top}masks"):
+        assert pixels(path, masks=named) == expected
+    assert pixels(path, layout=layout) == expected
+    colors = f"{path}/colors.txt"
+    assert pixels(path, masks="masks", mask_colors=colors) == expected
+    below = {name.removeprefix("images/"): value for name, value in expected.items()}
+    assert pixels(path / f"{top}images", masks=f"{path}/{top}masks") == below
+    catalog, findings = read_source(make_source(str(path), layout=layout))
+    assert catalog.settled.schema.by_name["mask"].names == ("sky", "road")
+    assert catalog.sides == ("train", "val")
+    assert [each.path for each in findings if each.kind == "left-over"] == ["colors.txt"]
+
+
+def test_s3_and_parts_give_what_a_directory_gives(
+    tmp_path: Path, localstack: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+    root, layout = write(tmp_path / "set", *SIDES), str(tmp_path / "set.toml")
+    Path(layout).write_text('dsprep_layout = 1\n[annotations]\nmasks = "masks"\n')
+    for name in SIDES:
+        localstack.put(f"set/{name}", (root / name).read_bytes())
+    archive = archived(root, "zip", "")
+    localstack.put("set.zip", archive.read_bytes())
+    expected = pixels(root, layout=layout)
+    assert pixels(f"{localstack.url}/set", layout=layout) == expected
+    assert pixels(f"{localstack.url}/set.zip", layout=layout) == expected
+    outs = []
+    for parts in (("0/1",), ("0/2", "1/2")):
+        outs.append(tmp_path / f"out{len(parts)}")
+        options: Any = {"to": "webdataset", "workers": 1, "masks": "masks", "shards": 2}
+        for part in parts:
+            dsprep.pack(str(archive), str(outs[-1]), part=part, **options)
+    one, two = ({each.name: each.read_bytes() for each in out.glob("*.tar")} for out in outs)
+    assert len(one) == 4
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("names", "masks", "expected"),
+    [
+        (SIDES, ".", 4),
+        (tuple("/".join(reversed(each.split("/")[:2])) + each[-6:] for each in SIDES), ".", 4),
+        (tuple(each.replace("masks/train", "trainmask/x") for each in SIDES), "trainmask", 2),
+        (("train/a.jpg", "train_mask/a.png", "val/a.jpg", "val_mask/a.png"), ".", 2),
+        (
+            ("images/train/a.jpg", "images/val/b.jpg", "masks/val/a.png", "masks/val/b.png"),
+            "masks",
+            1,
+        ),
+    ],
+    ids=["sides below", "sides above", "of others", "companions", "of another side"],
+)
+def test_sides_do_not_mix(
+    tmp_path: Path, names: tuple[str, ...], masks: str, expected: int
+) -> None:
+    root = write(tmp_path / "set", *names)
+    found = pixels(root, masks=str(root / masks))
+    own = {path: numbers for path, (_, numbers) in found.items() if numbers}
+    assert len(own) == expected
+    for path, numbers in own.items():
+        side = "train" if "train" in path else "val"
+        theirs = [each for each in names if re.search(f"mask.*{side}|{side}.*mask", each)]
+        same = next(each for each in theirs if each.endswith(f"/{Path(path).stem}.png"))
+        assert numbers == bytes([names.index(same)]) * 48
+
+
+def test_other_masks_are_no_samples(tmp_path: Path) -> None:
+    root, masks = write(tmp_path / "set", *SIDES), write(tmp_path / "other", *SIDES) / "masks"
+    options: Any = {"to": "webdataset", "masks": str(masks)}
+    for path in (root, archived(root, "zip", "")):
+        with pytest.raises(SourceError, match="4 .png files in masks, such as masks/train/a"):
+            dsprep.pack(str(path), str(tmp_path / "out"), **options)
+    report = dsprep.pack(str(root), str(tmp_path / "out"), leave_out=["masks"], **options)
+    assert report.samples == 4
+
+
+def test_a_directory_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", *SIDES)
+    path, out = archived(root, "zip", ""), str(tmp_path / "out")
+    for source, masks, said in (
+        (root, path, "lies in an archive, and the images in another place"),
+        (root, root / "names.txt", "is not a directory"),
+        (path, "mask", "does not exist, neither on the disk nor in "),
+        (path, "val", r"may be images/val or masks/val of "),
+    ):
+        with pytest.raises(SourceError, match=f"--masks .*{said}"):
+            dsprep.pack(str(source), out, to="webdataset", masks=str(masks))

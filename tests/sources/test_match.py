@@ -10,8 +10,10 @@ import pytest
 from PIL import Image
 
 from dsprep.errors import SourceError
+from dsprep.places.files import FILES, Files
 from dsprep.places.match import MORE_THAN_NAMES, Matches, find_elsewhere, match
-from dsprep.sources.annotated.mask_files import find_masks
+from dsprep.sources.annotated.mask_files import find_masks, mask_files
+from dsprep.sources.readers import FileReader
 from dsprep.sources.source import make_source
 
 PATHS = ["1.jpg", "a/1.jpg", "a/b/1.jpg", "a/2.jpg", "a/2.png", "c/3.x.jpg"]
@@ -97,10 +99,11 @@ def test_masks_have_the_names_of_images_and_maybe_an_ending(tmp_path: Path) -> N
     for name in ("a/1.png", "a/1_mask.png", "b/2_gt.png", "b/2.png"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("L", (4, 4), 1).save(tmp_path / name)
-    source = make_source("images", masks=str(tmp_path))
-    masks, others = find_masks(source, ["a/1.png", "x/3.jpg"], map)
+    source, images = make_source("images", masks=str(tmp_path)), FileReader("images")
+    known = mask_files(source, Files(FILES.to_frame(), [], []), map)
+    masks, others = find_masks(source, known, ["a/1.png", "x/3.jpg"], images)
     assert (masks.paths, others) == (("a/1.png", ""), ["a/1_mask.png", "b/2.png", "b/2_gt.png"])
     with pytest.raises(
         SourceError, match=r"the mask of 'x/2.jpg' may be 'b/2.png' or 'b/2_gt.png': "
     ):
-        find_masks(source, ["x/2.jpg"], map)
+        find_masks(source, known, ["x/2.jpg"], images)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import filecmp
+import shutil
 import tarfile
 import zipfile
 from io import BytesIO
@@ -326,6 +328,12 @@ def test_masks_are_taken_where_the_output_has_a_place_for_them(tmp_path: Path) -
     assert report.samples == 2
     assert report.skipped_counts == {"not-read": {".png": 1, ".txt": 1}}
     assert not dsprep.verify(tmp_path / "w", against=str(root)).problems
+    for suffix, form in (("zip", "zip"), ("tar.gz", "gztar")):
+        archive = shutil.make_archive(str(tmp_path / "set"), form, tmp_path, "set")
+        assert archive.endswith(suffix)
+        assert dsprep.pack(archive, tmp_path / suffix, to="webdataset", workers=1).samples == 2
+        same = filecmp.cmp(tmp_path / "w/train-000000.tar", tmp_path / suffix / "train-000000.tar")
+        assert same
     report = dsprep.pack(root, tmp_path / "x.rec", workers=1)
     assert report.skipped_counts == {"not-read": {".png": 2, ".txt": 1}}
     said = "1 mask not read, such as SegmentationClass/0.png: the output has no place for masks"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dsprep.annotations.objects import Objects
@@ -23,13 +24,14 @@ from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
 from dsprep.numbering import require_lines
 from dsprep.options import require_effect
-from dsprep.rows import Rows, Wrapper
+from dsprep.rows import Reader, Rows, Wrapper
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE_ID, LABEL, Field, Schema
 from dsprep.sources.annotated.image_values import ImageValues, OfSamples, values_of_samples
 from dsprep.sources.annotated.mask_files import (
+    MaskFiles,
     find_masks,
-    lossy_among_masks,
+    mask_files,
     mask_names,
     without_mask_files,
 )
@@ -96,7 +98,9 @@ class AnnotatedReader(Wrapper):
             places = [None if place is None else place[0] for place in places]
         opened = nullcontext() if annotations is None else annotations.opened(places)
         with opened as objects_at:
-            for at, (id, path, (number, _), found) in enumerate(samples):
+            for at, ((id, path, (number, _), found), mask) in enumerate(
+                zip(samples, self._mask_files(rows), strict=True)
+            ):
                 if not isinstance(found, bytes):
                     yield found
                     continue
@@ -106,9 +110,10 @@ class AnnotatedReader(Wrapper):
                         fields[OBJECTS] = Objects() if places[at] is None else objects_at(at)
                         if self.has_image_ids and annotations is not None:
                             fields[IMAGE_ID] = annotations.image_id(places[at])
-                    if self.masks is not None:
-                        mask = self.masks.mask(number, found)
-                        fields |= {} if mask is None else {MASK: mask}
+                    if isinstance(self.masks, TableMasks):
+                        fields[MASK] = self.masks.mask(number, found)
+                    elif self.masks and (own := self.masks.mask(mask)) is not None:
+                        fields[MASK] = own
                 except BadSample as error:
                     yield error
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -126,6 +131,12 @@ class AnnotatedReader(Wrapper):
             for name, value in zip(self.names, values, strict=False)
             if value is not None
         }
+
+    def _mask_files(self, rows: Rows) -> Iterator[bytes | BadSample | None]:
+        """Read the files of masks; None for an image without one."""
+        if not isinstance(self.masks, Masks):
+            return repeat(None, len(rows.ids))
+        return self.masks.files([number for number, _ in rows.annotations], self.inner)
 
     def in_frame(self, turn: str | None) -> AnnotatedReader:
         if not isinstance(self.masks, TableMasks):
@@ -193,10 +204,16 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
 
     from dsprep.catalog import PLACE_COLUMNS
     from dsprep.places.files import FILES, with_sides_of_directories
+    from dsprep.sources.likely_masks import without_masks
+    from dsprep.sources.readers import FileReader
 
-    table = without_mask_files(source, files.table.sort("path"), run_all)
-    lossy = lossy_among_masks(source, files.table, table)
-    findings = [*files.findings, *(Finding("note", "", note) for note in lossy)]
+    beside, are_runs = None, scan is not None and isinstance(scan.masks, TableMasks)
+    if source.masks is not None and not are_runs:
+        beside = mask_files(source, files, run_all)
+        files = without_mask_files(source, files, beside)
+        if scan is None:  # other masks, which are no samples either
+            files = without_masks(source.root, files)
+    table, findings = files.table.sort("path"), files.findings
     paths = table["path"].to_list()
     numbers, sides = [_NONE] * len(paths), tuple[str, ...]()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
@@ -216,9 +233,10 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     rows = table["annotation"].to_list()
     taken_images = _TakenImages(source, told, numbers, rows)
     values = taken_images.values()
-    masks, mask_fields, notes = _masks_of(source, told, paths, numbers, rows, run_all)
+    images = files.reader or FileReader(source.root)
+    masks, mask_fields, notes = _masks_of(source, told, beside, paths, numbers, rows, images)
     if isinstance(masks, Masks):
-        findings = _without_masks(findings, masks, rows, source.root)
+        findings = _without_masks(findings, masks, rows, beside)
     if values.without:
         said = f"{format_count(values.without, 'image')} without a label"
         notes.append(Finding("note", "", said))
@@ -226,7 +244,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     columns += ["side"] if sides else []
     table = table.select(pl.int_range(pl.len()).alias("index"), *columns)
     table = table.with_columns([] if values.column is None else [values.column])
-    catalog, more = taken_images.catalog(table, files, values, masks, mask_fields)
+    catalog, more = taken_images.catalog(table, images, values, masks, mask_fields)
     catalog = replace(catalog, sides=sides, inferred=tuple(told.inferred))
     if not sides and source.sides_from is None:
         catalog, said_of_sides = with_sides_of_directories(catalog)
@@ -255,17 +273,15 @@ class _TakenImages(NamedTuple):
     def catalog(
         self,
         table: pl.DataFrame,
-        files: Files,
+        images: Reader,
         values: OfSamples,
         masks: Masks | TableMasks | None,
         mask_fields: Sequence[Field],
     ) -> tuple[Catalog, list[Finding]]:
         """Make the catalog of a table, with its reader and schema."""
         from dsprep.catalog import Catalog
-        from dsprep.sources.readers import FileReader
 
         root, scan = self.source.root, self.scan
-        images = files.reader or FileReader(root)
         classes = scan.values.classes
         if scan.annotations is None and masks is None and not values.fields:
             # Nothing but labels, which the table has: samples are images, as those of a folder.
@@ -347,10 +363,11 @@ def _image_id_fields(told: Scan, numbers: Sequence[int]) -> tuple[list[Field], l
 def _masks_of(
     source: Source,
     told: Scan,
+    beside: MaskFiles | None,
     paths: Sequence[str],
     numbers: Sequence[int],
     rows: Sequence[int],
-    run_all: RunAll,
+    images: Reader,
 ) -> tuple[Masks | TableMasks | None, list[Field], list[Finding]]:
     """Return the masks of images, their field, and notes about images without one.
 
@@ -363,9 +380,9 @@ def _masks_of(
         own = told.masks.of(numbers)
         lacks = isinstance(own, Masks) and "" in own.paths
         return own, [Field(MASK, "mask", lacks, own.names, ((MASK,),))], []
-    if source.masks is None:
+    if beside is None:
         return None, [], []
-    masks, others = find_masks(source, paths, run_all)
+    masks, others = find_masks(source, beside, paths, images)
     notes = []
     if others:
         said = f"{format_count(len(others), 'file')} in {source.masks} without an image"
@@ -378,12 +395,11 @@ def _masks_of(
 
 
 def _without_masks(
-    findings: Iterable[Finding], masks: Masks, rows: Iterable[int], root: str
+    findings: Iterable[Finding], masks: Masks, rows: Iterable[int], beside: MaskFiles | None
 ) -> list[Finding]:
     """Return the findings without images that are left out and are the masks of others."""
-    top = posixpath.relpath(masks.root, root)
-    own = (masks.paths[row] for row in rows)
-    used = {posixpath.normpath(posixpath.join(top, path)) for path in own if path}
+    own = {masks.paths[row] for row in rows} - {""}
+    used = own if beside is None else beside.as_images(own)
     return [each for each in findings if each.kind != "unlisted" or each.path not in used]
 
 
@@ -409,7 +425,7 @@ def _taken(
 ) -> tuple[list[int], tuple[str, ...]]:
     """Return the number of the side of each image, -1 for one to leave out, and the sides."""
     from dsprep.places.match import find_elsewhere  # imported late: workers do not need it
-    from dsprep.places.names import in_order
+    from dsprep.places.names import in_order, side_above
 
     if not any(number != _NONE for number in numbers):
         raise SourceError(
@@ -432,7 +448,7 @@ def _taken(
     taken = [_NONE if at == _NONE else ranks[scan.sides[at]] for at in numbers]
     if keeps:  # those without a word of them are of the side of their directory
         taken = [
-            ranks.get(_side_above(path), _NONE) if rank == _NONE else rank
+            ranks.get(side_above(path), _NONE) if rank == _NONE else rank
             for path, rank in zip(paths, taken, strict=True)
         ]
     if source.unlisted == "keep" and _NONE in taken:
@@ -441,14 +457,6 @@ def _taken(
             f"--unlisted keep: {count} that no side names, such as {path}: leave it out"
         )
     return taken, sides
-
-
-def _side_above(path: str) -> str:
-    """Return the side that the nearest directory called like one is; empty if none is."""
-    from dsprep.places.names import side_name
-
-    found = (side_name(part) for part in reversed(path.split("/")[:-1]))
-    return next((side.side for side in found if side is not None), "")
 
 
 # Which image a name means

@@ -1,136 +1,178 @@
-"""Masks that lie beside images: which belongs to which image."""
+"""Masks that lie beside images: in which directory, and which belongs to which image.
+
+Sides never mix: an image in ``train`` has no mask in ``val``.
+"""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
 from dsprep.places.scan import RunAll, scan_below
-from dsprep.sources.annotated.masks import Masks, read_colors, require_numbers
-from dsprep.storage.files import full_path
+from dsprep.sources.annotated.masks import Masks, colors_in, require_numbers
+from dsprep.sources.mask_names import convention, is_called_mask
+from dsprep.storage.files import exists, full_path, is_dir
 from dsprep.units import extension_in, format_count, format_some
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.places.archive import Archive
+    from dsprep.places.files import Files
     from dsprep.places.match import Spelling
+    from dsprep.rows import Reader
     from dsprep.sources.source import Source
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
+_DEEPEST = 64  # directories above a mask in an archive
 
 
-def find_masks(
-    source: Source, paths: Sequence[str], run_all: RunAll
-) -> tuple[Masks, Sequence[str]]:
-    """Find the mask of each image in a directory: by its path without extension, or its stem.
+class MaskFiles(NamedTuple):
+    """The files that may be masks, in the directory of ``--masks``.
 
-    Returns also the files there that are the mask of no image.
+    Attributes:
+        root: The directory, on a disk or in the archive of the images.
+        sizes: The bytes of each file, by its path below the directory.
+        places: Where each lies in the archive: its offset, and its bytes there. None for files.
+        inside: What of its path lies below the directory of the images; empty for this itself, and
+            None if it lies elsewhere.
+        above: What of the path of the images lies below it, likewise.
     """
+
+    root: str
+    sizes: Mapping[str, int]
+    places: Mapping[str, tuple[int, int]] | None
+    inside: str | None
+    above: str | None
+
+    def masks(self, paths: Sequence[str]) -> Masks:
+        """Return some of these as the masks of images; an empty path is that of none."""
+        masks = Masks(self.root, tuple(paths), [self.sizes.get(path, 0) for path in paths])
+        if self.places is None:
+            return masks
+        places = [self.places.get(path, (0, 0)) for path in paths]
+        return replace(masks, offsets=[at for at, _ in places], stored=[size for _, size in places])
+
+    def as_below(self, paths: Sequence[str]) -> list[str]:
+        """Return the paths of images below this directory; none if they do not lie there."""
+        return [] if self.above is None else [posixpath.join(self.above, path) for path in paths]
+
+    def as_images(self, paths: Collection[str]) -> set[str]:
+        """Return the paths of masks as those of images are; none if they do not lie there."""
+        if self.inside is not None:
+            return {posixpath.join(self.inside, path) for path in paths}
+        top = f"{self.above}/"
+        own = set() if self.above is None else {path for path in paths if path.startswith(top)}
+        return {path.removeprefix(top) for path in own}
+
+
+def masks_among(root: str, files: Files, paths: Sequence[str]) -> Masks:
+    """Return images of a source as the masks of others; an empty path is that of none."""
+    columns = ["path", "size", *(("offset", "stored") if files.archive is not None else ())]
+    wanted = files.table["path"].is_in(list(paths))
+    rows = {path: row for path, *row in files.table.filter(wanted).select(columns).iter_rows()}
+    nothing = [0] * (len(columns) - 1)
+    masks = [rows.get(path, nothing) for path in paths]
+    sizes, *places = ([row[at] for row in masks] for at in range(len(nothing)))
+    return Masks(root, tuple(paths), sizes, None, None, (), *places)
+
+
+def mask_files(source: Source, files: Files, run_all: RunAll) -> MaskFiles:
+    """List the files that may be masks, on a disk or in the archive of the images."""
     root = str(source.masks)
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
         raise OptionError(
             f"--masks {root}: its pixels are numbers of objects, not of classes: give "
             "SegmentationClass"
         )
-    known, found = _known_and_found(source, paths, run_all)
-    if not any(found):
-        raise SourceError(
-            f"{root}: not one of its {format_count(len(known), 'file')} is called like an image, "
-            f"{next(iter(known))!r} and {paths[0]!r} for example"
-        )
-    colors = None if source.mask_colors is None else read_colors(source.mask_colors)
-    masks = Masks(root, tuple(found), [known.get(path, 0) for path in found], colors)
-    masks = replace(masks, values=_values(source))
-    require_numbers(masks)
-    return masks, sorted(known.keys() - {*found, *_as_below(source, paths)})
+    places = None
+    if files.archive is not None and (root == files.archive.path or not exists(root)):
+        full, images, sizes, places = _in_archive(source, files, files.archive)
+    else:
+        _require_directory(root)
+        full, images, sizes = full_path(root), full_path(source.root), files_below(root, run_all)
+    if not sizes:
+        raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
+    return MaskFiles(root, sizes, places, _within(full, images), _within(images, full))
 
 
-def lossy_among_masks(source: Source, images: pl.DataFrame, samples: pl.DataFrame) -> list[str]:
-    """Note which images are neither samples nor masks, as they lie in the directory of masks."""
-    if len(images) == len(samples):
-        return []
-    left = images.join(samples, on="path", how="anti", maintain_order="left")["path"].to_list()
-    lossy = [path for path in left if extension_in(path).removeprefix(".") not in _KINDS]
-    if not lossy:
-        return []
-    return [
-        f"{format_count(len(lossy), 'image')} in {source.masks} taken neither for samples nor for "
-        f"masks, which are PNG, GIF, BMP or TIFF: {format_some(lossy)}"
-    ]
+def _require_directory(root: str) -> None:
+    from dsprep.places.archive import is_archive, split_path
+
+    if is_dir(root):
+        return
+    if not split_path(root)[0] or not is_archive(root):
+        raise SourceError(f"--masks {root}: is not a directory")
+    raise SourceError(
+        f"--masks {root}: lies in an archive, and the images in another place: unpack it, or put "
+        "images and masks into one archive"
+    )
 
 
-def without_mask_files(source: Source, images: pl.DataFrame, run_all: RunAll) -> pl.DataFrame:
-    """Return the images that are samples, if ``--masks`` names files among them.
+def _in_archive(
+    source: Source, files: Files, archive: Archive
+) -> tuple[str, str, dict[str, int], dict[str, tuple[int, int]]]:
+    """Find the files that may be masks in the archive of the images.
 
-    A directory below SOURCE has nothing but masks. If it is SOURCE itself, or above, the masks of
-    others are none.
+    Returns the directory, that of the images, and the size and the place of each file.
     """
-    if source.masks is None:
-        return images
-    inside = _within(source.masks, source.root)
-    if inside:
-        samples = images.filter(~images["path"].str.starts_with(f"{inside}/"))
-        if samples.is_empty():
-            raise OptionError(
-                f"--masks {source.masks}: has all images of {source.root}: if masks lie among the "
-                "images, give the same directory as SOURCE"
-            )
-        return samples
-    paths = images["path"].to_list()
-    names = _as_below(source, paths)
-    if not names:
-        return images
-    _, found = _known_and_found(source, paths, run_all)
-    masks = {*found}
-    return images.filter([name not in masks for name in names])
+    from dsprep.places.files import files_of
+
+    every = files_of(replace(archive, below=""), _KINDS)
+    found = _directory_in(source, files, archive, every)
+    if found:
+        every = every.below(found)
+    columns = every.table.select("path", "size", "offset", "stored").iter_rows()
+    rows = {path: (size, (offset, stored)) for path, size, offset, stored in columns}
+    sizes, places = ({path: row[at] for path, row in rows.items()} for at in (0, 1))
+    full, images = (f"/{each}".rstrip("/") or "/" for each in (found, files.start))
+    return full, images, sizes, places  # type: ignore[return-value]
+
+
+def _directory_in(source: Source, files: Files, archive: Archive, every: Files) -> str:
+    """Return the directory in an archive that a user names, with or without those above it."""
+    import polars as pl
+
+    named = str(source.masks)
+    if named == source.root:
+        return files.start
+    if named == archive.path:
+        return ""
+    wanted = posixpath.normpath(
+        named.removeprefix(f"{source.root.rstrip('/')}/").removeprefix(f"{archive.path}/")
+    )
+    assert every.others is not None
+    paths = pl.concat([every.table["path"], every.others["path"]])
+    above = {posixpath.dirname(path) for path in paths}
+    directories = {
+        "/".join(path.split("/")[: at + 1])
+        for path in above
+        for at in range(min(path.count("/") + 1, _DEEPEST))
+    }
+    likely = (posixpath.join(files.start, wanted), posixpath.join(archive.below, wanted), wanted)
+    if exact := next((each for each in likely if each in directories), ""):
+        return exact
+    ends = sorted(each for each in directories if each.endswith(f"/{wanted}"))
+    if len(ends) > 1:
+        raise SourceError(f"--masks {named}: may be {' or '.join(ends[:2])} of {archive.path}")
+    if not ends:
+        raise SourceError(
+            f"--masks {named}: does not exist, neither on the disk nor in {archive.path}"
+        )
+    return ends[0]
 
 
 def _within(path: str, top: str) -> str | None:
     """Return a path below another, empty for this itself; None if it lies elsewhere."""
-    path, top = full_path(path), full_path(top)
     if path == top:
         return ""
     top = f"{top.rstrip('/')}/"
     return path.removeprefix(top) if path.startswith(top) else None
-
-
-def _as_below(source: Source, paths: Sequence[str]) -> list[str]:
-    """Return the paths of images below the directory of masks; none if SOURCE is not in it."""
-    inside = _within(source.root, str(source.masks))
-    return [] if inside is None else [posixpath.join(inside, path) for path in paths]
-
-
-def _known_and_found(
-    source: Source, paths: Sequence[str], run_all: RunAll
-) -> tuple[dict[str, int], list[str]]:
-    """Return the files that may be masks, and the mask of each image: empty for none."""
-    from dsprep.places.match import match, texts  # imported late: workers do not need it
-
-    root = str(source.masks)
-    known = files_below(root, run_all)
-    if not known:
-        raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
-    pairs = zip(paths, _as_below(source, paths), strict=False)
-    own = [path for path, name in pairs if name in known]
-    others = sorted({*paths} - {*own})
-    # An image that is one of these files is not its own mask: its mask has an ending more.
-    plain = texts(f"{posixpath.splitext(path)[0]}." for path in own)
-    files, found = texts(known), dict[str, str | None]()
-    for meant in (
-        match(texts(others), files, _spellings(_ENDINGS)),
-        match(plain, files, _spellings(_ENDINGS[1:]))._replace(names=texts(own)),
-    ):
-        meant.refuse_several(
-            root,
-            lambda one, two: ": give the directory whose paths are those of the images",
-            says="the mask of {} may be",
-        )
-        found |= zip(meant.names, meant.paths, strict=True)
-    return known, [found[path] or "" for path in paths]
 
 
 def files_below(root: str, run_all: RunAll) -> dict[str, int]:
@@ -142,16 +184,148 @@ def files_below(root: str, run_all: RunAll) -> dict[str, int]:
     return known
 
 
+# Images that are masks of others
+
+
+def without_mask_files(source: Source, files: Files, masks: MaskFiles) -> Files:
+    """Return the files without the images that are masks of others.
+
+    A directory below SOURCE has nothing but masks. If it is SOURCE itself, or above, the masks of
+    others are none, and what is called like these.
+    """
+    import polars as pl
+
+    table, path = files.table, pl.col("path")
+    if masks.inside:
+        samples = table.filter(~path.str.starts_with(f"{masks.inside}/"))
+        if samples.is_empty():
+            raise OptionError(
+                f"--masks {masks.root}: has all images of {source.root}: if masks lie among the "
+                "images, give the same directory as SOURCE"
+            )
+        left = table.filter(path.str.starts_with(f"{masks.inside}/"))["path"].sort().to_list()
+        lossy = [path for path in left if extension_in(path).removeprefix(".") not in _KINDS]
+        return files._replace(table=samples, findings=[*files.findings, *_lossy(masks, lossy)])
+    if masks.above is None:
+        return files
+    own = {*_found(masks, table["path"].sort().to_list())} - {""}
+    calls = {convention(each) for each in own if is_called_mask(each)}
+    alike = {each for each in masks.sizes if is_called_mask(each) and convention(each) in calls}
+    return files._replace(table=table.filter(~path.is_in(list(masks.as_images(own | alike)))))
+
+
+def _lossy(masks: MaskFiles, paths: Sequence[str]) -> Iterator[Finding]:
+    """Note which images are neither samples nor masks, as they lie in the directory of masks."""
+    if paths:
+        yield Finding(
+            "note",
+            "",
+            f"{format_count(len(paths), 'image')} in {masks.root} taken neither for samples nor "
+            f"for masks, which are PNG, GIF, BMP or TIFF: {format_some(paths)}",
+        )
+
+
+# Which mask belongs to which image
+
+
+def find_masks(
+    source: Source, files: MaskFiles, paths: Sequence[str], images: Reader
+) -> tuple[Masks, Sequence[str]]:
+    """Find the mask of each image in a directory: by its path without extension, or its stem.
+
+    Returns also the files there that are the mask of no image.
+
+    Args:
+        source: What the user named, with the options.
+        files: The files that may be masks.
+        paths: The paths of the images.
+        images: What reads the images.
+    """
+    found = _found(files, paths)
+    if not any(found):
+        raise SourceError(
+            f"{files.root}: not one of its {format_count(len(files.sizes), 'file')} is called like "
+            f"an image, {next(iter(files.sizes))!r} and {paths[0]!r} for example"
+        )
+    masks = replace(files.masks(found), colors=_colors(source), values=_values(source))
+    require_numbers(masks, images)
+    return masks, sorted(files.sizes.keys() - {*found, *files.as_below(paths)})
+
+
+def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
+    """Return the mask of each image: empty for none."""
+    from dsprep.places.match import match, texts  # imported late: workers do not need it
+    from dsprep.places.names import side_above
+
+    pairs = zip(paths, files.as_below(paths), strict=False)
+    own = {path for path, name in pairs if name in files.sizes}
+    called = {name for name in files.sizes if is_called_mask(name)} if own else set()
+    masks = own & files.as_images(called)
+    plain, others = sorted(own - masks), sorted({*paths} - own)
+    # An image that is one of these files is not its own mask: its mask is called so, or has an
+    # ending more.
+    bare = texts(f"{posixpath.splitext(path)[0]}." for path in sorted(masks))
+    known, found = texts(files.sizes), dict[str, str | None]()
+    for meant in (
+        match(texts(others), known, _spellings(_ENDINGS), nearest=True),
+        match(texts(plain), texts(sorted(called)), _spellings(_ENDINGS), nearest=True),
+        match(bare, known, _spellings(_ENDINGS[1:]), nearest=True)._replace(
+            names=texts(sorted(masks))
+        ),
+    ):
+        meant.refuse_several(
+            files.root,
+            lambda one, two: ": give the directory whose paths are those of the images",
+            says="the mask of {} may be",
+        )
+        found |= zip(meant.names, meant.paths, strict=True)
+    top = posixpath.basename(files.root.rstrip("/"))
+    sides = ((side_above(path), side_above(f"{top}/{found[path] or ''}")) for path in paths)
+    are_apart = [bool(own and other) and own != other for own, other in sides]
+    return [
+        "" if is_apart else found[path] or ""
+        for path, is_apart in zip(paths, are_apart, strict=True)
+    ]
+
+
 def _spellings(endings: Sequence[str]) -> Iterator[Spelling]:
-    """Compare paths without extension, then stems; those of masks may have an ending more."""
+    """Compare paths without extension, then stems; those of masks may have an ending more.
+
+    Between these, directories do not count that say only what kind of files they hold, so that
+    ``train/images/1.jpg`` has the mask ``train/masks/1.png``.
+    """
     import polars as pl
 
     from dsprep.places.match import NAME, PATH, Spelling, bare, stem
 
-    for form in (bare, stem):
+    for form in (bare, _plain, stem):
         mask = form(PATH).str
         forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in endings]
         yield Spelling(form(NAME), pl.concat_list(forms).list.drop_nulls())
+
+
+def _plain(path: pl.Expr) -> pl.Expr:
+    """Return paths without extensions, and without the words for files in their directories."""
+    import polars as pl
+
+    from dsprep.places.match import bare, base
+    from dsprep.places.names import COMPANION_OF_SIDE, FILE_WORDS
+    from dsprep.sources.mask_names import MASK_WORDS
+
+    words = FILE_WORDS | MASK_WORDS
+    each = pl.element().str.replace(COMPANION_OF_SIDE, "$1")
+    kept = each.filter(~each.str.to_lowercase().is_in(sorted(words)))
+    above = bare(path).str.replace(r"/?[^/]*$", "").str.split("/").list.eval(kept)
+    return above.list.join("/") + "/" + base(bare(path))
+
+
+# What the pixels mean
+
+
+def _colors(source: Source) -> dict[tuple[int, int, int], int] | None:
+    if source.mask_colors is None:
+        return None
+    return colors_in(_text(source, source.mask_colors), source.mask_colors)
 
 
 def _values(source: Source) -> dict[int, int] | None:
@@ -169,6 +343,16 @@ def _values(source: Source) -> dict[int, int] | None:
 
 def mask_names(source: Source) -> tuple[str, ...]:
     """Return the names of the classes of masks; none if nobody gave them."""
-    from dsprep.lists.store import read_classes  # imported late: workers do not need it
+    from dsprep.lists.store import classes_in  # imported late: workers do not need it
 
-    return () if source.mask_classes is None else read_classes(source.mask_classes)
+    if source.mask_classes is None:
+        return ()
+    return classes_in(_text(source, source.mask_classes), source.mask_classes)
+
+
+def _text(source: Source, path: str) -> str:
+    """Read a file of classes or colors, on a disk or in the archive of the images."""
+    from dsprep.places.files import read_beside
+    from dsprep.text import decode_text
+
+    return decode_text(read_beside(source.root, path), path)

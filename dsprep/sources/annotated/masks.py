@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dsprep.annotations.masks import IGNORED, Color, mask_of, numbers_of, png_of, used_in
@@ -12,7 +12,9 @@ from dsprep.annotations.objects import Rle
 from dsprep.errors import BadSample, SourceError
 from dsprep.images.header import read_header
 from dsprep.images.transform import decoded, upright_size
-from dsprep.storage.files import read_sized
+from dsprep.places.archive import ArchiveReader
+from dsprep.rows import Reader
+from dsprep.storage.files import read_sized, results
 from dsprep.units import quoted
 
 _LOOKED_AT = 64
@@ -31,31 +33,58 @@ class Masks:
     colors: Mapping[Color, int] | None = None
     values: Mapping[int, int] | None = None
     names: tuple[str, ...] = ()  # of the classes, by number, if a manifest tells them
+    # where each begins in the archive of the images, and its bytes there; empty for files
+    offsets: Sequence[int] = ()
+    stored: Sequence[int] = ()
 
     def of(self, numbers: Sequence[int]) -> Masks:
         """Return the masks of images, given the number of each here; -1 has none."""
         paths = tuple(self.paths[at] if at >= 0 else "" for at in numbers)
-        return replace(
-            self, paths=paths, sizes=[self.sizes[at] if at >= 0 else 0 for at in numbers]
+        sizes, offsets, stored = (
+            [column[at] if at >= 0 else 0 for at in numbers] if column else ()
+            for column in (self.sizes, self.offsets, self.stored)
         )
+        return replace(self, paths=paths, sizes=sizes, offsets=offsets, stored=stored)
 
     def digest(self) -> bytes:
         """Identify the files, by names and sizes, and what their pixels mean."""
         facts = (self.paths, list(self.sizes), self.colors, self.values)
         return repr(facts).encode()
 
-    def mask(self, number: int, image: bytes = b"") -> bytes | None:
-        """Return the mask of an image; None if it has none."""
-        path = self.paths[number]
-        if not path:
-            return None
+    def files(self, numbers: Sequence[int], images: Reader) -> Iterator[bytes | BadSample | None]:
+        """Read the masks of images as they are; None for an image without one.
+
+        Args:
+            numbers: The numbers of the images.
+            images: What reads the images: the reader of their archive, if masks lie in that.
+        """
+        own = [at for at in numbers if self.paths[at]]
+        if self.offsets:
+            assert isinstance(images, ArchiveReader)
+            found = images.members(
+                (self.offsets[at], self.stored[at], self.sizes[at]) for at in own
+            )
+        else:
+            sizes = [self.sizes[at] for at in own]
+            found = results(self.root, self._file, own, sizes=sizes)
+        for at in numbers:
+            each = next(found) if self.paths[at] else None
+            if isinstance(each, BadSample):
+                each = BadSample(f"its mask {each}")
+            yield each
+
+    def _file(self, number: int) -> bytes | BadSample:
         try:
-            data = read_sized(os.path.join(self.root, path), self.sizes[number])
+            data = read_sized(os.path.join(self.root, self.paths[number]), self.sizes[number])
         except OSError as error:
-            raise BadSample(f"its mask cannot be read ({error.strerror})") from None
-        if data is None:
-            raise BadSample("its mask has changed since it was listed")
-        if self.colors is None and self.values is None:
+            return BadSample(f"cannot be read ({error.strerror})")
+        return BadSample("has changed since it was listed") if data is None else data
+
+    def mask(self, data: bytes | BadSample | None) -> bytes | None:
+        """Return a mask, given its file; raise the reason why that was not read."""
+        if isinstance(data, BadSample):
+            raise data
+        if data is None or (self.colors is None and self.values is None):
             return data
         return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
 
@@ -116,13 +145,14 @@ def _runs(text: str, width: int, height: int) -> Rle:
     return Rle(height, width, (*counts, width * height - at))
 
 
-def require_numbers(masks: Masks) -> None:
+def require_numbers(masks: Masks, images: Reader) -> None:
     """Refuse masks if nothing says what their pixels mean, before anything is written."""
     seen: set[int] = set()
-    for number in [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]:
-        data = masks.mask(number)
+    some = [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]
+    for number, data in zip(some, masks.files(some, images), strict=True):
         try:
-            image = numbers_of(decoded(data or b"", "its mask", _LARGEST), None, None)
+            mask = masks.mask(data) or b""
+            image = numbers_of(decoded(mask, "its mask", _LARGEST), None, None)
         except BadSample as error:
             raise SourceError(f"{masks.root}/{masks.paths[number]}: {error}") from None
         seen |= {*used_in(image)}
@@ -144,12 +174,10 @@ def parse_color(text: str) -> Color:
     return red, green, blue
 
 
-def read_colors(path: str) -> dict[Color, int]:
-    """Read the colors of classes in their order: a line each, in which the name may follow."""
-    from dsprep.text import read_text  # imported late: workers do not need it
-
+def colors_in(text: str, path: str) -> dict[Color, int]:
+    """Return the colors of classes in their order: a line each, in which the name may follow."""
     colors: dict[Color, int] = {}
-    for number, line in enumerate(filter(str.strip, read_text(path).split("\n"))):
+    for number, line in enumerate(filter(str.strip, text.split("\n"))):
         try:
             color = parse_color(line.strip())
         except ValueError:

@@ -109,8 +109,6 @@ class VocKind(AnnotationKind):
         if masks.is_empty():
             return ""
         advice = f"give --masks {os.path.join(place.root, posixpath.dirname(masks[0]))}"
-        if place.files.archive is not None:
-            advice = "masks in an archive are not read: unpack it, and give --masks DIR"
         return (
             f"has masks, such as {masks[0]}, which are no images of a class: {advice} and the "
             "directory of the images as SOURCE, or --from images to pack all as images"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.annotations.masks import Color
 from dsprep.errors import BadSample, DsprepError
 from dsprep.findings import Finding
+from dsprep.sources.annotated.mask_files import masks_among
 from dsprep.sources.annotated.masks import Masks, parse_color, require_numbers
+from dsprep.sources.readers import FileReader
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -41,10 +43,8 @@ def masks_of(
     masks, why = None, ""
     if not source.takes_masks:
         why = "the output has no place for masks"
-    elif files.archive is not None:
-        why = "masks in an archive are not read: unpack it"
     else:
-        masks, why = _readable(_named(source.root, called, of_classes, sizes), labelmap, files)
+        masks, why = _readable(_named(source.root, files, called, of_classes), labelmap, files)
     if masks is None:
         _note(of_classes, why, notes)
         return None, []
@@ -61,9 +61,7 @@ def _note(paths: Sequence[str], why: str, notes: list[Finding]) -> None:
     notes += [Finding("not-read", path) for path in paths]
 
 
-def _named(
-    root: str, called: Sequence[str], paths: Sequence[str], sizes: Mapping[str, int]
-) -> Masks:
+def _named(root: str, files: Files, called: Sequence[str], paths: Sequence[str]) -> Masks:
     """Return the mask of each image: of its name, in the directory beside that of images."""
     from dsprep.places.match import NAME, PATH, Spelling, bare, base, beside, match, stem, texts
 
@@ -72,15 +70,16 @@ def _named(
         Spelling(base(NAME), stem(PATH)),
     )
     found = match(texts(called), texts(paths), spellings).paths.fill_null("")
-    return Masks(root, tuple(found), [sizes.get(path, 0) for path in found])
+    return masks_among(root, files, found.to_list())
 
 
 def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, str]:
     """Return masks whose pixels are class numbers, or colors that a table names; or why not."""
     if not any(masks.paths):
         return None, "no image has their names"
+    images = files.reader or FileReader(masks.root)
     try:
-        require_numbers(masks)
+        require_numbers(masks, images)
         return masks, ""
     except DsprepError as error:
         why = str(error)
@@ -90,8 +89,10 @@ def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, 
         return None, why
     masks = replace(masks, colors={color: at for at, color in enumerate(colors)})
     masks = replace(masks, names=tuple(colors.values()))
+    first = next(at for at, path in enumerate(masks.paths) if path)
     try:
-        masks.mask(next(at for at, path in enumerate(masks.paths) if path))
+        for data in masks.files([first], images):
+            masks.mask(data)
     except BadSample as error:
         return None, f"{labelmap}: {error}"
     return masks, ""
