@@ -219,7 +219,6 @@ def _images_and_masks(given: ClassDirectories) -> Facts | None:
 
 
 _CVAT = r"\s*<(?:\?xml[^>]*>\s*<)?annotations\b"
-EXPORT_FROM_CVAT = "export the task from CVAT as COCO 1.0, and give that JSON with --annotations"
 _NEITHER = "which is neither a table nor a list"
 _NAMED = "give it with --annotations"
 _DIRECTORY = "give its directory with --annotations"
@@ -245,7 +244,7 @@ AS_LABELS = (
         _begins(r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)'),
         _NAMED,
     ),
-    Advice(f"CVAT's XML, {_NEITHER}", _begins(_CVAT), EXPORT_FROM_CVAT),
+    Advice(f"CVAT's XML, {_NEITHER}", _begins(_CVAT), _NAMED),
     Advice(
         f"Pascal VOC's XML, {_NEITHER}",
         _begins(r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b"),
@@ -264,11 +263,6 @@ AS_LABELS_JSON = (
     Advice(f"JSON, {_NEITHER}", _begins(r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]'), AS_TABLE),
 )
 """The same, for a text that is not JSON Lines and none of the above."""
-
-AS_ANNOTATIONS = (
-    Advice("CVAT's XML, which dsprep does not read", _begins(_CVAT), EXPORT_FROM_CVAT),
-)
-"""A file that is given as annotations: tests get the beginning of its text."""
 
 _NAMES_OF_COLUMNS = "--columns path,label, or put such a line above it"
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.declared import Options
 from dsprep.errors import SourceError
 from dsprep.places.names import is_left_out
-from dsprep.sources.advice import AS_ANNOTATIONS, refuse
 from dsprep.sources.heads import (
     HEADS_OF_GROUP,
     Groups,
@@ -114,9 +113,7 @@ class NamedPath:
         if not data:
             raise SourceError(f"{self.path}: is empty")
         boms = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
-        head = data.decode("utf-16" if data[:2] in boms else "utf-8-sig", "replace").lstrip()
-        refuse(self.path, AS_ANNOTATIONS, head)
-        return head
+        return data.decode("utf-16" if data[:2] in boms else "utf-8-sig", "replace").lstrip()
 
 
 class AnnotatedPlace:

@@ -23,6 +23,7 @@ KINDS = {
     "manifest": "annotated.ground_truth_kind:GroundTruthKind",
     "lst": "annotated.lst_kind:LstKind",
     "kitti": "annotated.kitti_kind:KittiKind",
+    "cvat": "annotated.cvat_kind:CvatKind",
     "wider-face": "annotated.wider_face_kind:WiderFaceKind",
 }
 

@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dsprep.sources.advice import EXPORT_FROM_CVAT
-
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _VIA = "export them from VIA by Export Annotations (COCO format)"
 _CAPTIONS = "write each caption into a text of its image's name, such as a.txt for a.jpg"
@@ -50,7 +48,6 @@ _ADE = r'\d+ # \d+ # [01] # [^#]* # [^#]* # ".*"'
 _AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
 
 UNREAD = (
-    Unread("CVAT", r"\.xml$", ("<annotations>",), (), EXPORT_FROM_CVAT),
     Unread("LabelMe", _JSON, ('"shapes"\\s*:\\s*\\[', '"imagePath"|"imageData"')),
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),

@@ -32,7 +32,6 @@ EXAMPLES: dict[str, list[object]] = {
         2 * BOX,
     ],
     "AS_LABELS_JSON": ['{"a.jpg": 1}'],
-    "AS_ANNOTATIONS": ["<annotations>"],
     "FIRST_LINE_OF_LABELS": [["a.jpg", "cat"]],
     "FIRST_LINE_OF_NUMBERS": [["a", "7"]],
     "COLUMNS_OF_BOXES": [["file", "xmin", "label"]],
@@ -59,7 +58,6 @@ EXAMPLES: dict[str, list[object]] = {
 OTHERS: dict[str, object] = {
     "AS_LABELS": "path,label\na.jpg,cat\n",
     "AS_LABELS_JSON": "0\t1\ta.jpg\n",
-    "AS_ANNOTATIONS": "<annotation>",
     "FIRST_LINE_OF_LABELS": ["path", "label"],
     "FIRST_LINE_OF_NUMBERS": ["path", "label"],
     "COLUMNS_OF_BOXES": ["path", "label"],

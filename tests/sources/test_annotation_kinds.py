@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
+from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
@@ -107,6 +108,18 @@ class TestKitti(AnnotationTests):
         "label_2/1.txt": "",
     }
     named = "label_2"
+    is_claimed = True
+
+
+class TestCvat(AnnotationTests):
+    kind = CvatKind
+    files = {
+        "images/a.jpg": None,
+        "images/b.jpg": None,
+        "annotations.xml": '<annotations><version>1.1</version><image name="a.jpg"><box label="a" '
+        'xtl="1" ytl="2" xbr="3" ybr="4"/></image><image name="b.jpg"/></annotations>',
+    }
+    named = "annotations.xml"
     is_claimed = True
 
 

@@ -97,7 +97,7 @@ def test_kinds_by_content(name: str) -> None:
     assert kind_by_content(path, b"") is None
 
 
-@pytest.mark.parametrize("name", ["CVAT", "ICDAR", "LabelMe", "CreateML"])
+@pytest.mark.parametrize("name", ["VoTT", "ICDAR", "LabelMe", "Supervisely"])
 @pytest.mark.parametrize("images", [IMAGES, CLASSES])
 def test_annotations_that_nobody_reads_stop_the_command(
     tmp_path: Path, name: str, images: Content
@@ -676,7 +676,7 @@ def test_a_single_file_beside_many_is_looked_into(tmp_path: Path) -> None:
 
 
 def test_a_pattern_that_leaves_nothing_out_is_named(tmp_path: Path) -> None:
-    path, text = HEADS_OF_KINDS["CVAT"]
+    path, text = HEADS_OF_KINDS["VoTT"]
     root = write(tmp_path / "set", IMAGES | {path: text})
     said = "--leave-out 'set/*' names no file that is left over, by its path below SOURCE"
     with pytest.raises(SourceError, match=re.escape(said)):

@@ -299,13 +299,6 @@ def test_files_of_coco_itself(tmp_path: Path) -> None:
     assert f"give those to take: {given}" in str(refused.value)
 
 
-def test_cvat_is_refused_by_name(tmp_path: Path) -> None:
-    text = "<?xml version='1.0' encoding='utf-8'?>\n<annotations>\n  <version>1.1</version>\n"
-    root = write(tmp_path, {"i/a.jpg": None, "annotations.xml": text})
-    with pytest.raises(SourceError, match=r"of CVAT, .* export the task from CVAT as COCO"):
-        read(root / "i", annotations=[str(root / "annotations.xml")])
-
-
 @pytest.mark.parametrize("name", ["ICDAR", "CreateML"])
 def test_what_a_user_names_is_refused_by_its_own_name(tmp_path: Path, name: str) -> None:
     path, text = HEADS_OF_KINDS[name]

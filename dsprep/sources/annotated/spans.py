@@ -27,6 +27,7 @@ from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.places.names import told_side, told_sides
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, some_lines
+from dsprep.sources.annotated.image_values import ImageValues, class_of_images, tags_of_images
 from dsprep.sources.annotated.json_file import JsonText, Update, items_in
 from dsprep.sources.annotated.xml_file import children_of
 from dsprep.storage.files import full_path, open_file
@@ -54,6 +55,8 @@ class ParsedImage(NamedTuple):
         remarks: What a user should know of it, as ends of ``3 images …``.
         refused: What dsprep does not read and no note could make good, as keys of `Spans.advice`.
         side: The side of the image; empty if it tells none.
+        directories: The directories that its name may start from, below those of the file.
+        tags: The labels of the image itself; of several images with one each, its class.
     """
 
     shapes: Sequence[tuple[str, Object]] = ()
@@ -62,6 +65,8 @@ class ParsedImage(NamedTuple):
     remarks: Collection[str] = ()
     refused: Collection[str] = ()
     side: str = ""
+    directories: Sequence[str] = ("",)
+    tags: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Spans(Annotations):
         states: Those of the files when they were scanned; None of a copy.
         classes: The numbers of classes by name.
         noun: What a piece is, for messages.
-        advice: What to do about what is refused, by what that is called.
+        advice: What to do about what is refused or not read, by what that is called.
     """
 
     files: tuple[str, ...] = ()
@@ -225,6 +230,7 @@ class _ReadSpans:
     texts: list[int] = field(default_factory=list)
     places: list[Any] = field(default_factory=list)
     sides: list[str] = field(default_factory=list)
+    tags: list[Collection[str]] = field(default_factory=list)
     classes: set[str] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, list[str]] = field(default_factory=dict)
@@ -305,8 +311,9 @@ def _read_file(
                 continue
             place = (number, offset, size) if data is None else data[offset : offset + size]
             read.places.append(place)
-            read.names.append(_placed(name, of.tops, known))
+            read.names.append(_placed(name, of.tops, told.directories, known))
             read.sides.append(told.side or of.side)
+            read.tags.append(told.tags)
             read.texts.append(max(size, _as_json(told)))
 
 
@@ -342,28 +349,38 @@ def scan_spans(
     if not read.names:
         why = f"no {spans.noun} is annotated" if read.silent else "names no images"
         raise SourceError(f"{where}: {why}")
+    scan = Scan(None, read.names, read.counts, read.texts, (), (), digest.hexdigest(), where)
+    scan = scan._replace(
+        findings=[Finding("note", "", note) for note in _notes(spans, read)],
+        sides=_all_sides(read.sides),
+        used=[each.inside for each in own if each.inside != full_path(each.path)],
+        values=_values_of_tags(read, source, where),
+        flags=False,
+    )
+    if scan.values.label is not None and not any(read.counts):  # no objects, but labels of images
+        return scan._replace(texts=[0] * len(read.names))
     classes = number_classes(read.classes, source.known_classes(), where, not_given)
     open_files = tuple(copy.path for copy in copies)
     states = tuple(copy.state for copy in copies)
     spans = replace(spans, files=open_files, states=states, classes=numbers_of(classes))
     for copy in copies:
         copy.belong_to(spans)
-    return Scan(
-        spans,
-        read.names,
-        read.counts,
-        read.texts,
-        classes,
-        (),
-        digest.hexdigest(),
-        where,
-        [Finding("note", "", note) for note in _notes(spans, read)],
+    return scan._replace(
+        annotations=spans,
+        classes=classes,
         flags=read.has_flags,
         places=read.places,
-        sides=_all_sides(read.sides),
-        used=[each.inside for each in own if each.inside != full_path(each.path)],
         boxes_alone=not read.has_more_than_boxes,
     )
+
+
+def _values_of_tags(read: _ReadSpans, source: Source, where: str) -> ImageValues:
+    """Return the labels of images: a class of each, or several tags."""
+    most = max(map(len, read.tags), default=0)
+    if most > 1:
+        return tags_of_images(read.tags, source, where)
+    classes = [next(iter(own), None) for own in read.tags]
+    return class_of_images(classes, source, where) if most else ImageValues()
 
 
 def _tops(path: str, below: Sequence[str]) -> Sequence[str]:
@@ -378,10 +395,14 @@ def _stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0]
 
 
-def _placed(name: str, tops: Sequence[str], known: Collection[str]) -> str:
+def _placed(
+    name: str, tops: Sequence[str], directories: Sequence[str], known: Collection[str]
+) -> str:
     """Return the path of an image that lies in one of some directories, or its name."""
-    tried = (name if top == "." else f"{top}/{name}" for top in tops)
-    return next((path for path in tried if path in known), name)
+    tried = [
+        posixpath.normpath(posixpath.join(top, each, name)) for top in tops for each in directories
+    ]
+    return next((path for path in tried if path in known), posixpath.join(directories[0], name))
 
 
 def _sides_of(paths: Sequence[str]) -> Sequence[str]:
@@ -402,7 +423,8 @@ def _all_sides(sides: Sequence[str]) -> Sequence[str]:
 def _notes(spans: Spans, read: _ReadSpans) -> Iterator[str]:
     """Say what is not kept, and what a user should know."""
     for what, count in sorted(read.left_out.items()):
-        yield f"{format_count(count, what)}, not read"
+        advice = f": {spans.advice[what]}" if what in spans.advice else ""
+        yield f"{format_count(count, what)}, not read{advice}"
     for what, names in sorted(read.remarks.items()):
         yield f"{format_count(len(names), spans.noun)} {what}: {format_some(names)}"
     if read.silent:
