@@ -16,6 +16,7 @@ from dsprep.sources.unread import unread_kind
 KINDS = {
     "coco": "annotated.coco_kind:CocoKind",
     "celeba": "annotated.celeba_kind:CelebaKind",
+    "open-images": "annotated.open_images_kind:OpenImagesKind",
     "yolo": "annotated.yolo_kind:YoloKind",
     "voc": "annotated.voc_kind:VocKind",
     "csv": "annotated.boxes_kind:BoxTableKind",

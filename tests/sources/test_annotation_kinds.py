@@ -19,13 +19,14 @@ from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
 from dsprep.sources.annotated.lst_kind import LstKind
+from dsprep.sources.annotated.open_images_kind import OpenImagesKind
 from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
-from tests.sources import test_celeba
+from tests.sources import test_celeba, test_open_images
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, boxes, coco, read, voc, voc_object, write
 
@@ -45,6 +46,13 @@ class TestCeleba(AnnotationTests):
     kind = CelebaKind
     files = test_celeba.WILD
     named = "Anno/list_attr_celeba.txt"
+    is_claimed = True
+
+
+class TestOpenImages(AnnotationTests):
+    kind = OpenImagesKind
+    files = test_open_images.ONE_SIDE
+    named = "annotations/oidv6-train-annotations-bbox.csv"
     is_claimed = True
 
 

@@ -19,7 +19,7 @@ from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbers_of
 from dsprep.places.names import SideName, told_side, told_sides
 from dsprep.sources.annotated.annotated import Scan
-from dsprep.sources.annotated.boxes import TableBoxes, images_named, scan_boxes, scan_of
+from dsprep.sources.annotated.boxes import BoxRules, TableBoxes, images_named, scan_boxes, scan_of
 from dsprep.sources.annotated.masks import TableMasks
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.kind import HEAD
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 
-def scan_named(source: Source, place: AnnotatedPlace) -> Scan:
+def scan_named(source: Source, place: AnnotatedPlace, rules: BoxRules | None = None) -> Scan:
     """Read the tables that a user names.
 
     Images that only another table beside them has boxes for are not images without objects.
     """
     paths = [each.path for each in place.named]
-    scans = [scan_boxes(source, path, place.files) for path in paths]
+    scans = [scan_boxes(source, path, place.files, rules) for path in paths]
     scan = together(scans, paths, source, place.files)
     top = f"{full_path(source.root)}/"
     used = [each.member or full_path(each.path).removeprefix(top) for each in place.named]

@@ -39,6 +39,7 @@ from dsprep.units import format_count, format_some, quoted, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.arguments import AnyPath
     from dsprep.places.files import Files
     from dsprep.sources.labels.arrange import Arranged
     from dsprep.sources.labels.cells import Cells
@@ -138,12 +139,27 @@ def scan_of(
     return Scan(boxes, images, counts, sizes, classes, ids, digest, path, findings, **others)
 
 
-def scan_boxes(source: Source, path: str, files: Files) -> Scan:
+class BoxRules(NamedTuple):
+    """What is known of a table of boxes, if its kind is recognized.
+
+    Attributes:
+        called: What classes are called that the table has otherwise; None for what
+            ``--class-names`` says.
+        takes_part: Whether the images are mostly a part of those that the table names, so that a
+            note counts the others.
+    """
+
+    called: Mapping[str, str] | None = None
+    takes_part: bool = False
+
+
+def scan_boxes(source: Source, path: str, files: Files, rules: BoxRules | None = None) -> Scan:
     """Read a table of boxes, or of runs of pixels, which may lie in the archive of the images."""
     import polars as pl
 
     from dsprep.sources.labels.table import LABEL_COLUMNS
 
+    rules = rules or BoxRules()
     read, digest = _cells_of(source, path, files)
     cells, lines = read.texts, read.lines
     columns = cells.columns
@@ -171,9 +187,15 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
     rest = [each for each in columns if each not in used and each.lower() not in told]
     notes = [Finding("note", "", f"columns not kept: {quoted_names(rest)}")] if rest else []
     cells = cells.with_columns(lines)
+    if rules.takes_part:
+        cells, more = _of_present(cells, names, files)
+        notes += more
     nameless = pl.when(pl.col(names) == "").then(pl.format("line {} names no image", "line"))
     cells = cells.with_columns(nameless.otherwise(pl.col(names)).alias(names))
-    classes = _Classes.of(cells, label, id, source, path)
+    called = rules.called
+    if called is None:
+        called = names_of_classes(source, files, source.class_names_file)
+    classes = _Classes.of(cells, label, id, source, path, called)
     images = cells[names].unique(maintain_order=True)
     number = cells[names].replace_strict(images, range(len(images)), return_dtype=pl.Int64)
     cells = cells.with_columns(
@@ -187,6 +209,21 @@ def scan_boxes(source: Source, path: str, files: Files) -> Scan:
         measure = partial(sizes_in_headers, source.root, files)
         scan = _scan_boxes(cells, images, spelling, classes, digest, path, measure)
     return scan._replace(findings=[*scan.findings, *notes])
+
+
+def _of_present(
+    cells: pl.DataFrame, names: str, files: Files
+) -> tuple[pl.DataFrame, list[Finding]]:
+    """Return the rows of images that are there, if there are any, and a note on the others."""
+    from dsprep.places.match import PATH, base, stem
+
+    known = {*files.table.select(base(PATH))["path"], *files.table.select(stem(PATH))["path"]}
+    is_there = cells[names].is_in([*known])
+    lost = cells[names].filter(~is_there).n_unique()
+    if not lost or not is_there.any():
+        return cells, []
+    said = f"{format_count(lost, 'image')} with boxes that are not there"
+    return cells.filter(is_there), [Finding("note", "", said)]
 
 
 def images_named(source: Source, path: str, files: Files) -> Sequence[str]:
@@ -244,9 +281,18 @@ class _Classes(NamedTuple):
 
     @classmethod
     def of(
-        cls, cells: pl.DataFrame, label: str | None, id: str | None, source: Source, path: str
+        cls,
+        cells: pl.DataFrame,
+        label: str | None,
+        id: str | None,
+        source: Source,
+        path: str,
+        called: Mapping[str, str],
     ) -> _Classes:
-        """Number the classes of a column: by their ids, or by their sorted names."""
+        """Number the classes of a column: by their ids, or by their sorted names.
+
+        ``called`` has what classes are called that the column has otherwise.
+        """
         import polars as pl
 
         empty = pl.Series([False] * cells.height, dtype=pl.Boolean)
@@ -269,7 +315,6 @@ class _Classes(NamedTuple):
             empty |= texts == source.no_object
         nameless = ~empty & (texts == "")
         texts = pl.select(pl.when(~empty & ~nameless).then(texts)).to_series()
-        told = _names(str(source.class_names_file)) if source.class_names_file else {}
         given = source.class_names()
         used = texts.drop_nulls().unique().to_list()
         ids: tuple[int, ...] = ()
@@ -292,15 +337,20 @@ class _Classes(NamedTuple):
             .then(pl.format("has the class '{}', which is not in --classes", texts))
         )
         numbers = numbered(texts, order)
-        return cls(tuple(told.get(name, name) for name in order), ids, numbers, wrong.to_series())
+        return cls(tuple(called.get(name, name) for name in order), ids, numbers, wrong.to_series())
 
 
-def _names(path: str) -> dict[str, str]:
+def names_of_classes(source: Source, files: Files, named: AnyPath | None) -> Mapping[str, str]:
     """Read names of classes by what a table calls them, as Open Images has them: `/m/x,Name`."""
-    from dsprep.text import read_text
+    from dsprep.places.files import read_beside
+    from dsprep.text import decode_text
 
+    if not named:
+        return {}
+    path = str(named)
     try:
-        rows = [*records_of(read_text(path), strict=False)]
+        text = decode_text(read_beside(source.root, path, files.archive), path)
+        rows = [*records_of(text, strict=False)]
     except CsvError as error:
         raise SourceError(f"{path}: is not CSV ({error})") from None
     if wrong := [row for row in rows if len(row) != 2]:

@@ -16,10 +16,11 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import is_number
 from dsprep.sources.annotated.image_values import ImageValues
 from dsprep.sources.annotation_kind import LOOKED_AT, AnnotatedPlace
+from dsprep.sources.kind import HEAD
 from dsprep.sources.labels.arrange import Arranged
 from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.table import arranged_among, labels_from_flags
-from dsprep.storage.files import entries, full_path
+from dsprep.storage.files import entries, full_path, open_file
 from dsprep.text import Problem, also, read_data, refuse
 from dsprep.units import quoted
 
@@ -51,6 +52,18 @@ def paths_below(place: AnnotatedPlace) -> Sequence[str]:
             below = (islice(entries(each.path), LOOKED_AT) for each in inside if each.is_dir())
             found += [entry.path for some in below for entry in some if entry.is_file()]
     return sorted(dict.fromkeys(found))
+
+
+def columns_at(place: AnnotatedPlace, path: str) -> frozenset[str]:
+    """Return the cells of the first line of a table, which mostly names its columns."""
+    below = full_path(path).removeprefix(f"{full_path(place.root)}/")
+    if below in place.others:
+        head = place.head(below)
+    else:
+        with open_file(path) as file:
+            head = file.pread(HEAD, 0)
+    first = head.decode("utf-8-sig", "replace").partition("\n")[0]
+    return frozenset(cell.strip().strip('"') for cell in re.split(r"[,;\t]", first))
 
 
 def by_role(paths: Iterable[str], roles: Mapping[str, re.Pattern[str]]) -> dict[str, str]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from dsprep.sources.source import Source
 
+MOST_FLAGS = 3 * 10**7
+"""Maximum number of values in labels with a 0 or a 1 for each tag: about 1 GB of memory."""
+
 _TAKEN = (IMAGE, LABEL, OBJECTS, "mask", IMAGE_ID)  # fields that samples get otherwise
 
 
@@ -84,6 +87,11 @@ def tags_of_images(
 
     used = {*known, *chain.from_iterable(own for own in tags if own is not None)}
     classes = number_classes(used, source.known_classes(), where, not_given)
+    if len(classes) * len(tags) > MOST_FLAGS:
+        raise SourceError(
+            f"{where}: labels of {len(classes):,} tags for {len(tags):,} images are more than "
+            f"{MOST_FLAGS:,} values: choose fewer tags"
+        )
     numbers = numbers_of(classes)
     flags: list[list[float] | None] = []
     for own in tags:
