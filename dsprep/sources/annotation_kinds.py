@@ -26,6 +26,7 @@ KINDS = {
     "kitti": "annotated.kitti_kind:KittiKind",
     "cvat": "annotated.cvat_kind:CvatKind",
     "wider-face": "annotated.wider_face_kind:WiderFaceKind",
+    "labelme": "annotated.labelme_kind:LabelmeKind",
 }
 
 GROUP = "dsprep.annotations"

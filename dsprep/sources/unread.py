@@ -48,7 +48,6 @@ _ADE = r'\d+ # \d+ # [01] # [^#]* # [^#]* # ".*"'
 _AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
 
 UNREAD = (
-    Unread("LabelMe", _JSON, ('"shapes"\\s*:\\s*\\[', '"imagePath"|"imageData"')),
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
     Unread("PAGE XML", r"\.xml$", ("<PcGts",)),

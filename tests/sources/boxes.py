@@ -138,3 +138,10 @@ def voc_object(name: str, sides: Sequence[object], more: str = "") -> str:
     tags = zip(("xmin", "ymin", "xmax", "ymax"), sides, strict=True)
     inside = "".join(f"<{tag}>{value}</{tag}>" for tag, value in tags)
     return f"<object><name>{name}</name><bndbox>{inside}</bndbox>{more}</object>"
+
+
+def labelme(*shapes: Mapping[str, Any], **values: Any) -> str:
+    """A JSON file of labelme."""
+    head = {"version": "5.5.0", "flags": {}, "shapes": [*shapes], "imagePath": "none.jpg"}
+    size = {"imageData": None, "imageHeight": SIZE[1], "imageWidth": SIZE[0]}
+    return json.dumps(head | size | values)

@@ -18,6 +18,7 @@ from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
+from dsprep.sources.annotated.labelme_kind import LabelmeKind
 from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.open_images_kind import OpenImagesKind
 from dsprep.sources.annotated.voc_kind import VocKind
@@ -28,7 +29,7 @@ from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
 from tests.sources import test_celeba, test_open_images
 from tests.sources.annotation_contract import AnnotationTests
-from tests.sources.boxes import KITTI, ROW, box, boxes, coco, read, voc, voc_object, write
+from tests.sources.boxes import KITTI, ROW, box, boxes, coco, labelme, read, voc, voc_object, write
 
 
 class TestCoco(AnnotationTests):
@@ -138,6 +139,18 @@ class TestWiderFace(AnnotationTests):
         "WIDER_val/images/0--Parade/0_a_1.jpg": None,
     }
     named = "wider_face_split/wider_face_val_bbx_gt.txt"
+    is_claimed = True
+
+
+class TestLabelme(AnnotationTests):
+    kind = LabelmeKind
+    files = {
+        "images/a.jpg": None,
+        "images/b.jpg": None,
+        "json/a.json": labelme({"label": "cat", "points": [[1, 2], [3, 4], [5, 1]]}),
+        "json/b.json": labelme(),
+    }
+    named = "json"
     is_claimed = True
 
 

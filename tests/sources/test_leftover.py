@@ -42,7 +42,7 @@ ICDAR = "38,43,920,215,1,2,3,4,Genaxis Theatre\n"
 HEADS_OF_KINDS = {
     "CVAT": ("a.xml", "<?xml version='1.0'?>\n<annotations>\n  <version>1.1</version>"),
     "KITTI": ("label_2/000.txt", KITTI),
-    "LabelMe": ("000.json", '{"version": "5", "shapes": [{"label": "a"}], "imagePath": "000.jpg"}'),
+    "labelme": ("000.json", '{"version": "5", "shapes": [{"label": "a"}], "imagePath": "000.jpg"}'),
     "WIDER FACE": ("gt.txt", "a/000.jpg\n1\n1 2 3 4 0 0 0 0 0 0\na/001.jpg\n0\n0 0 0 0 0 0\n"),
     "VoTT": ("a.vott", '{"name": "x", "assets": {"1": {"path": "000.jpg"}}, "tags": []}'),
     "VIA": ("via.json", '{"000.jpg9": {"regions": [{"shape_attributes": {"name": "rect"}}]}}'),
@@ -97,7 +97,7 @@ def test_kinds_by_content(name: str) -> None:
     assert kind_by_content(path, b"") is None
 
 
-@pytest.mark.parametrize("name", ["VoTT", "ICDAR", "LabelMe", "Supervisely"])
+@pytest.mark.parametrize("name", ["VoTT", "ICDAR", "Supervisely"])
 @pytest.mark.parametrize("images", [IMAGES, CLASSES])
 def test_annotations_that_nobody_reads_stop_the_command(
     tmp_path: Path, name: str, images: Content

@@ -15,9 +15,10 @@ from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.places.names import SPLITS, is_side_alone, side_name, usual_side
 from dsprep.sources.annotated.annotated import Scan, some_lines
-from dsprep.sources.annotated.texts import Texts, look_at
+from dsprep.sources.annotated.image_values import ImageValues, class_of_images, tags_of_images
+from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
 from dsprep.storage.files import full_path
-from dsprep.units import format_count
+from dsprep.units import format_count, format_size, format_some
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _LEFT_OUT, _REMARK, _SHAPES, _FLAGS = "not kept ", "kept as ", "shapes", "flags"  # facts
+_LARGEST = 1 << 28  # bytes of a file, which is read whole
 _DEPTHS = (1, 2, 3)  # directories above a file that may be called otherwise than its image's
+
+
+class OfImage(NamedTuple):
+    """What a file tells of its whole image."""
+
+    path: str  # what it calls the image
+    flags: Mapping[str, bool]  # whether the image has each of these tags
+    is_held: bool  # whether the file holds the image itself
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,15 @@ class NamedTexts(Texts):
     def parse(self, data: bytes) -> Objects:
         return numbered(self.read(data), self.numbers)
 
-    def look(self, data: bytes) -> tuple[int, int, Collection[str], Mapping[str, int]]:
+    def look(self, data: bytes) -> ToldByFile:
         found = self.read(data)
         facts = {_LEFT_OUT + what: count for what, count in found.left_out.items()}
         facts |= {_REMARK + what: count for what, count in found.remarks.items()}
         facts[_SHAPES] = sum(bool(each.polygons or each.rle) for _, each in found.items)
         facts[_FLAGS] = sum(bool(each.flags & APART) for _, each in found.items)
-        return len(found.items), most_json(found), {name for name, _ in found.items}, facts
+        classes = {name for name, _ in found.items}
+        told = OfImage(found.image, found.flags, found.holds_image)
+        return ToldByFile(len(found.items), most_json(found), classes, facts, told)
 
 
 class KindOfTexts(NamedTuple):
@@ -81,28 +93,40 @@ def scan_texts(
     texts = dict(place.files.listed(below, kind.extension, run_all))
     if only is not None:
         texts = {path: size for path, size in texts.items() if path in only}
-    images = sorted(place.files.table["path"].to_list())
-    prefix = _prefix(source.root, below)
-    of_text = images_of([*texts], images, kind.beside, below, prefix or "")
-    if not of_text:
-        count = format_count(len(texts), "file")
-        raise SourceError(f"{below}: not one of the {count} of annotations has an image")
-    own = sorted(of_text, key=of_text.__getitem__)
+    large = next((path for path, size in texts.items() if _size(size) > _LARGEST), "")
+    if large:
+        raise SourceError(
+            f"{below}: {large} has {format_size(_size(texts[large]))}; at most "
+            f"{format_size(_LARGEST)} are read"
+        )
     annotations = NamedTexts(below, kind.read, {})
-    looked = look_at(annotations, [(path, texts[path]) for path in own], run_all)
-    names = number_classes(looked.classes, source.known_classes(), below, not_given)
+    looked = look_at(annotations, [*texts.items()], run_all)
+    prefix = _prefix(source.root, below)
+    told = dict(zip(texts, looked.images, strict=True))
+    images = sorted(place.files.table["path"].to_list())
+    of_text = _images_told(told, images, prefix or "")
+    left = [path for path in texts if path not in of_text]
+    free = sorted(set(images).difference(of_text.values()))
+    of_text |= images_of(left, free, kind.beside, below, prefix or "")
+    _require_one_text(of_text, below)
+    _require_objects(kind, of_text, told, looked, below)
     lost = sorted(texts.keys() - of_text.keys())
-    notes = [Finding("missing", _bare(path), f"annotated in {path}") for path in lost]
+    notes = [_lost(path, told[path]) for path in lost]
     notes += _notes(looked.facts)
+    names = number_classes(looked.classes, source.known_classes(), below, not_given)
+    own = sorted(of_text, key=of_text.__getitem__)
     called = [of_text[path] for path in own]
     used = [] if prefix is None else [prefix + path for path in texts]
     sides, lists = sides_of_lists(source.root, place, called, used, notes)
     used += [*lists, *_not_read(kind, place, notes)]
+    sizes = dict(zip(texts, zip(looked.counts, looked.texts, strict=True), strict=True))
+    values = _labels([told[path] for path in own], source, below, notes)
+    has_objects = any(looked.counts) or values.label is None
     return Scan(
-        replace(annotations, numbers=numbers_of(names)),
+        replace(annotations, numbers=numbers_of(names)) if has_objects else None,
         called,
-        looked.counts,
-        looked.texts,
+        [sizes[path][0] for path in own],
+        [sizes[path][1] for path in own],
         names,
         (),
         looked.digest,
@@ -113,7 +137,54 @@ def scan_texts(
         sides=sides,
         used=used,
         boxes_alone=not looked.facts.get(_SHAPES),
+        values=values,
     )
+
+
+def _require_objects(
+    kind: KindOfTexts,
+    of_text: Mapping[str, str],
+    told: Mapping[str, OfImage],
+    looked: TextsSummary,
+    below: str,
+) -> None:
+    """Refuse files of which not one is for an image, or tells what is read."""
+    if not of_text:
+        held = next((path for path, each in told.items() if each.is_held), "")
+        why = f": {held} holds its image itself: write that into a file beside it" if held else ""
+        count = format_count(len(told), "file")
+        raise SourceError(f"{below}: not one of the {count} of annotations has an image{why}")
+    left = [finding.detail for finding in _notes(looked.facts)]
+    if left and not any(looked.counts):
+        raise SourceError(
+            f"{below}: dsprep reads none of the objects of these files of {kind.words}: "
+            f"{', '.join(left)}"
+        )
+
+
+def _lost(path: str, told: OfImage) -> Finding:
+    why = ", which holds the image itself: write that into a file beside it" if told.is_held else ""
+    return Finding("missing", _bare(path), f"annotated in {path}{why}")
+
+
+def _size(size: int | bytes) -> int:
+    return len(size) if isinstance(size, bytes) else size
+
+
+def _labels(
+    told: Sequence[OfImage], source: Source, below: str, notes: list[Finding]
+) -> ImageValues:
+    """Return what flags tell of images: a class if each has one flag, else tags, if any is set."""
+    known = {name for each in told for name in each.flags}
+    own = [[name for name, is_set in each.flags.items() if is_set] for each in told]
+    if any(own) and all(len(names) == 1 for names in own):
+        return class_of_images([name for (name,) in own], source, below)
+    if any(own):
+        return tags_of_images(own, source, below, known)
+    if known:
+        said = f"no image has any of the flags {format_some(sorted(known))}, which are not kept"
+        notes.append(Finding("note", "", said))
+    return ImageValues()
 
 
 def _prefix(root: str, below: str) -> str | None:
@@ -146,6 +217,17 @@ def _not_read(kind: KindOfTexts, place: AnnotatedPlace, notes: list[Finding]) ->
 
 
 # Which image a file is for
+
+
+def _images_told(told: Mapping[str, OfImage], images: Sequence[str], prefix: str) -> dict[str, str]:
+    """Return the image of each file that says where it lies, from the directory of the file."""
+    known, found = frozenset(images), dict[str, str]()
+    for path, each in told.items():
+        if each.path:
+            beside = posixpath.join(posixpath.dirname(prefix + path), each.path.replace("\\", "/"))
+            if (image := posixpath.normpath(beside)) in known:
+                found[path] = image
+    return found
 
 
 def images_of(
@@ -188,7 +270,6 @@ def images_of(
         pairs = zip(left, meant.first, strict=True)
         own = {path: image for path, image in pairs if image is not None}
         own = {path: image for path, image in own.items() if is_sure or not _apart(path, image)}
-        _require_one_text(own, below)
         found |= own
         known = {posixpath.dirname(path) for path in own}
         left = [path for path in left if posixpath.dirname(path) not in known]

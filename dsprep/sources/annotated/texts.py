@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import SourceError
@@ -18,6 +18,16 @@ from dsprep.units import format_count
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
+
+
+class ToldByFile(NamedTuple):
+    """What a file tells, in brief."""
+
+    objects: int  # how many it tells
+    size: int  # the bytes that these take as JSON, at most, besides the boxes
+    classes: Collection[Any]  # classes that objects have
+    facts: Mapping[str, int]  # what else is there, and how often
+    image: Any = None  # what it tells of the whole image
 
 
 @dataclass(frozen=True)
@@ -34,11 +44,8 @@ class Texts(Annotations):
         """Return the objects that a file tells."""
 
     @abstractmethod
-    def look(self, data: bytes) -> tuple[int, int, Collection[Any], Mapping[str, int]]:
-        """Return what a file tells: objects, the bytes that it takes as JSON, classes, and more.
-
-        The bytes, at most, are those besides the boxes; more is what else is there, and how often.
-        """
+    def look(self, data: bytes) -> ToldByFile:
+        """Return what a file tells."""
 
     def data(self, place: tuple[str, int | bytes]) -> bytes:
         path, size = place
@@ -63,6 +70,7 @@ class TextsSummary:
     digests: list[bytes] = field(default_factory=list)
     classes: set[Any] = field(default_factory=set)  # classes that objects have
     facts: Counter[str] = field(default_factory=Counter)  # what else is there, and how often
+    images: list[Any] = field(default_factory=list)  # what each tells of the whole image
     problems: list[str] = field(default_factory=list)  # what is wrong with some files
 
     @property
@@ -86,6 +94,7 @@ def look_at(
         found.digests += part.digests
         found.classes |= part.classes
         found.facts.update(part.facts)
+        found.images += part.images
         found.problems += part.problems
     if found.problems:
         count = len(found.problems)
@@ -104,16 +113,17 @@ def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Texts
     for path, size in places:
         try:
             data = annotations.data((path, size))
-            count, told, classes, facts = annotations.look(data)
+            look = annotations.look(data)
         except (ValueError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             found.problems.append(f"{path}: {why}")
             continue
         digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), len(data)))
         digest.update(data)
-        found.counts.append(count)
-        found.texts.append(told)
-        found.classes.update(classes)
-        found.facts.update(facts)
+        found.counts.append(look.objects)
+        found.texts.append(look.size)
+        found.classes.update(look.classes)
+        found.facts.update(look.facts)
+        found.images.append(look.image)
     found.digests.append(digest.digest())
     return found

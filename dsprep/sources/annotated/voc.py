@@ -15,7 +15,7 @@ from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.places.names import is_left_out, is_side_alone, usual_side
 from dsprep.sources.annotated.annotated import Scan
-from dsprep.sources.annotated.texts import Texts, look_at
+from dsprep.sources.annotated.texts import Texts, ToldByFile, look_at
 from dsprep.sources.annotated.voc_masks import masks_of
 from dsprep.units import format_count, format_some
 
@@ -39,11 +39,11 @@ class VocTexts(Texts):
     def parse(self, data: bytes) -> Objects:
         return objects_of(parse(data), self.numbers, self.origin)
 
-    def look(self, data: bytes) -> tuple[int, int, Collection[str], Mapping[str, int]]:
+    def look(self, data: bytes) -> ToldByFile:
         voc: VocImage = parse(data)
         facts = {_UNREAD + tag: count for tag, count in voc.unread.items()}
         facts[_FROM_0] = counts_from_0(voc)
-        return len(voc.named), len(data), {each.name for each in voc.named}, facts
+        return ToldByFile(len(voc.named), len(data), {each.name for each in voc.named}, facts)
 
 
 def scan_voc(

@@ -25,7 +25,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import SPLITS, is_left_out, is_side_alone, usual_side
 from dsprep.sources.annotated.annotated import Scan, some_lines
-from dsprep.sources.annotated.texts import Texts, TextsSummary, look_at
+from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
 from dsprep.sources.heads import is_harmless
 from dsprep.storage.files import full_path
 from dsprep.units import format_count
@@ -52,14 +52,14 @@ class YoloTexts(Texts):
     def parse(self, data: bytes) -> Objects:
         return parse(data, self.classes, self.pose)
 
-    def look(self, data: bytes) -> tuple[int, int, Collection[int], Mapping[str, int]]:
+    def look(self, data: bytes) -> ToldByFile:
         objects = self.parse(data)
         numbers = {each.number for each in objects.items}
         facts = {_EQUAL: count_rows(data) - len(objects.items)}
         facts |= {_ROTATED: may_be_rotated(objects), _FILLED: bool(objects.items)}
         facts[_POLYGONS] = corners = sum(len(own) for e in objects.items for own in e.polygons)
         corners += sum(len(each.keypoints) for each in objects.items)
-        return len(objects.items), corners * _NUMBER, numbers, facts
+        return ToldByFile(len(objects.items), corners * _NUMBER, numbers, facts)
 
 
 class _Set(NamedTuple):
