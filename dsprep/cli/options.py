@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
@@ -19,6 +20,7 @@ from dsprep.units import parse_size
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
+    from dsprep.sources.kinds import Kind
     from dsprep.sources.source import Source
 
 T = TypeVar("T")
@@ -88,37 +90,53 @@ class FormatChoice(click.Choice[str]):
 
 
 class KindChoice(click.Choice[str]):
-    """The name of a kind. The kinds are loaded when a value or the help needs them."""
+    """The name of a kind. The kinds are loaded when a value or the help needs them.
+
+    The help shows the names of those that say what they are; few have the others.
+    """
 
     case_sensitive = True
 
-    def __init__(self, names: Callable[[], tuple[str, ...]]) -> None:
-        self._names = names
+    def __init__(self, kinds: Callable[[], Sequence[type[Kind]]]) -> None:
+        self._kinds = kinds
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._names()
+        return _names_of(self._kinds())
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the names that the help shows."""
+        kinds = self._kinds()
+        names = _names_of([kind for kind in kinds if kind.help])
+        others = () if len(names) == len(self.choices) else ("...",)
+        return f"[{'|'.join((*names, *others))}]"
 
 
-def _source_kinds() -> tuple[str, ...]:
+def _names_of(kinds: Sequence[type[Kind]]) -> tuple[str, ...]:
+    from dsprep.sources.kinds import KnownKinds
+
+    return KnownKinds(tuple(kinds)).names
+
+
+def _source_kinds() -> Sequence[type[Kind]]:
     from dsprep.sources.kinds import all_kinds
 
-    return all_kinds().names
+    return all_kinds().kinds
 
 
-def _annotation_kinds() -> tuple[str, ...]:
+def _annotation_kinds() -> Sequence[type[Kind]]:
     from dsprep.sources.annotation_kinds import all_annotation_kinds
 
-    return tuple(sorted(all_annotation_kinds().names))
+    return sorted(all_annotation_kinds().kinds, key=attrgetter("names"))
 
 
 class KindOption(GroupedOption):
-    """``--from``, whose help says what each kind is."""
+    """``--from``, whose help says what the kinds that many people have are."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         from dsprep.sources.kinds import all_kinds
 
-        kinds = "; ".join(kind.help for kind in all_kinds().kinds if kind.names)
+        kinds = "; ".join(kind.help for kind in all_kinds().kinds if kind.help)
         self.help = f"{options_in(SourceOptions)['kind'].help.rstrip('.')}: {kinds}."
         return super().get_help_record(ctx)
 

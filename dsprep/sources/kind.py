@@ -155,7 +155,8 @@ class SourceKind(ABC):
     Attributes:
         version: The version of the protocol that the kind was written for.
         names: What ``--from`` calls it; none if users never have to name it.
-        help: What it is, as a phrase for ``--from``.
+        help: What it is, as a phrase for ``--from``; empty if the help of the command need not say
+            it, because few have such files.
         noun: What a source of this kind is, for reports and messages: "SOURCE is not Parquet".
         options: The options that only this kind has. They are declared in a module that
             imports nothing slow. `Source.options_of` has their values.

@@ -40,6 +40,7 @@ class Kind(Protocol):
     """What kinds of sources and kinds of annotations have in common."""
 
     names: ClassVar[tuple[str, ...]]
+    help: ClassVar[str]
     surest: ClassVar[Sure]
     options: ClassVar[type[Options]]
 

@@ -31,7 +31,6 @@ class ArrowKind(SourceKind):
     """Files of Arrow whose rows are samples: saved by ``save_to_disk``, or in its cache."""
 
     names: ClassVar[tuple[str, ...]] = ("arrow",)
-    help: ClassVar[str] = "Arrow"
     noun: ClassVar[str] = "Arrow"
     surest: ClassVar[Sure] = Sure.RECORDED
 

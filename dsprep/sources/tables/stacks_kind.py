@@ -23,7 +23,6 @@ class StacksKind(SourceKind):
     """Arrays of images with arrays of labels, in files of NumPy."""
 
     names: ClassVar[tuple[str, ...]] = ("stacks",)
-    help: ClassVar[str] = "stacks, arrays of images and of labels"
     noun: ClassVar[str] = "arrays of images"
     surest: ClassVar[Sure] = Sure.RECORDED
 
