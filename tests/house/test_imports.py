@@ -61,7 +61,8 @@ ALLOWED_IN = {
     "mxnet": ["verifying.loaders"],
     "tensorflow": ["verifying.loaders"],
     "webdataset": ["verifying.loaders"],
-    "numpy": ["images.phash", "verifying.loaders"],
+    "numpy": ["images.phash", "sources.tables.hdf5", "verifying.loaders"],
+    "h5py": ["sources.tables.hdf5"],
     "cv2": ["images.bilinear"],
     "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],
@@ -86,7 +87,17 @@ DEPENDENCIES = {
     "tqdm",
     "yaml",
 }
-EXTRAS = {"cv2", "mxnet", "numpy", "pyarrow", "ray", "simplejpeg", "tensorflow", "webdataset"}
+EXTRAS = {
+    "cv2",
+    "h5py",
+    "mxnet",
+    "numpy",
+    "pyarrow",
+    "ray",
+    "simplejpeg",
+    "tensorflow",
+    "webdataset",
+}
 
 
 class Import(NamedTuple):

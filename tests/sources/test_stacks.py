@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,14 @@ from PIL import Image
 
 import dsprep
 from dsprep.catalog import Catalog
-from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
 from dsprep.schema import Choice
 from dsprep.sources.reading import claims, read_source
 from dsprep.sources.source import make_source
 from dsprep.sources.tables.numpy_kind import ArraysKind
 from dsprep.sources.tables.stacks_kind import StacksKind
+from tests.images import png
+from tests.missing import framework
 from tests.sources.contract import SourceTests
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +36,6 @@ def images(count: int, *shape: int) -> Array:
 class TestStacks(SourceTests):
     kind = StacksKind
     in_archive = True
-    says_left_over = True
 
     def make(self, root: Path) -> Path:
         path = root / "arrays"
@@ -290,3 +292,118 @@ def test_same_bytes_with_any_number_of_workers(tmp_path: Path) -> None:
         dsprep.pack(tmp_path / "a.npz", out, to="recordio", workers=workers, shards=5)
         outs.append([path.read_bytes() for path in sorted(out.glob("*.rec"))])
     assert outs[0] == outs[1]
+
+
+# HDF5
+
+
+def write_hdf5(path: Path, arrays: dict[str, Any], **options: Any) -> Path:
+    h5py = framework("h5py")
+    with h5py.File(path, "w", **options.pop("file", {})) as file:
+        for name, each in arrays.items():
+            file.create_dataset(name, data=each, **(options if each[0].size > 9 else {}))
+    return path
+
+
+HOW: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "after a block of the user": {"file": {"userblock_size": 512}},
+    "a chunk an image": {"chunks": (1, 9, 8, 3), "compression": "gzip"},
+    "many in a chunk": {"chunks": (7, 5, 8, 3), "compression": "lzf", "shuffle": True},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_hdf5_as_h5py_reads_it(tmp_path: Path, how: str) -> None:
+    data, labels = images(40, 9, 8, 3), rng.integers(0, 2, (40, 1, 1, 1), dtype=np.uint8)
+    path = write_hdf5(tmp_path / "a.h5", {"X": data, "y": labels}, **HOW[how])
+    check(catalog_of(path), tmp_path, data, labels.ravel().tolist())
+
+
+def test_pcam(tmp_path: Path) -> None:
+    """A file of images and one of labels for each side: github.com/basveeling/pcam."""
+    data = {side: images(4, 96, 96, 3) for side in ("train", "valid", "test")}
+    for side, each in data.items():
+        name = f"camelyonpatch_level_2_split_{side}"
+        write_hdf5(tmp_path / f"{name}_x.h5", {"x": each}, chunks=(1, 96, 96, 3))
+        write_hdf5(tmp_path / f"{name}_y.h5", {"y": np.arange(4).reshape(4, 1, 1, 1) % 2})
+        (tmp_path / f"{name}_meta.csv").write_text("coord_y\n1\n")
+    catalog, findings = read_source(make_source(str(tmp_path)))
+    assert catalog.sides == ("train", "val", "test")
+    order = [*catalog.table["path"].to_list()[::4]]
+    assert order == ["test/00000.png", "train/00000.png", "val/00000.png"]
+    whole = np.concatenate([data[side] for side in ("test", "train", "valid")])
+    check(catalog, tmp_path, whole, [0, 1] * 6)
+    left = [each.path for each in findings if each.kind == "left-over"]
+    assert left == [f"camelyonpatch_level_2_split_{side}_meta.csv" for side in sorted(data)]
+    one = catalog_of(tmp_path / "camelyonpatch_level_2_split_valid_x.h5")
+    assert (len(one), one.table["cls"].to_list()) == (4, [0, 1, 0, 1])
+
+
+def test_groups_and_texts_of_hdf5(tmp_path: Path) -> None:
+    names = np.array(["cat", "dog", "cat"], dtype=object)
+    arrays = {f"{side}/{what}": each for side in ("train", "test")
+              for what, each in (("images", images(3, 9, 9)), ("labels", names))}  # fmt: skip
+    h5py = framework("h5py")
+    path = write_hdf5(tmp_path / "a.hdf5", {"list_of_places": np.ones((3, 2))})
+    with h5py.File(path, "a") as file:
+        for name, each in arrays.items():
+            kind = h5py.string_dtype() if each.dtype == object else None
+            file.create_dataset(name, data=each, dtype=kind)
+    catalog, findings = read_source(make_source(str(path)))
+    assert (catalog.sides, catalog.classes) == (("train", "test"), ("cat", "dog"))
+    assert catalog.table["cls"].to_list() == [0, 1, 0] * 2
+    assert "list_of_places (3 x 2 float64)" in " ".join(map(str, findings))
+
+
+def test_hdf5_that_names_other_files_is_not_followed(tmp_path: Path) -> None:
+    h5py = framework("h5py")
+    (tmp_path / "secret").write_bytes(bytes(3 * 81))
+    other = write_hdf5(tmp_path / "other.h5", {"x": images(3, 9, 9)})
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", (3, 9, 9), "u1", external=[(str(tmp_path / "secret"), 0, 243)])
+        file["images"] = h5py.ExternalLink(str(other), "x")
+        layout = h5py.VirtualLayout((3, 9, 9), "u1")
+        layout[:] = h5py.VirtualSource(str(other), "x", (3, 9, 9))
+        file.create_virtual_dataset("pixels", layout)
+        file["again"] = file["/"]  # a circle
+    with pytest.raises(SourceError, match="more groups|no array of images"):
+        catalog_of(tmp_path / "a.h5", kind="stacks")
+
+
+def test_what_hdf5_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    h5py = framework("h5py")
+    with h5py.File(tmp_path / "bomb.h5", "w") as file:
+        file.create_dataset("x", (1 << 40, 96, 96, 3), "u1", chunks=(1, 96, 96, 3))
+    with pytest.raises(SourceError, match="cannot be so many images"):
+        catalog_of(tmp_path / "bomb.h5")
+    (tmp_path / "no.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(600))
+    (tmp_path / "no.h5.gz").write_bytes(b"\x1f\x8b")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(tmp_path / "bomb.h5", "below/bomb.h5")
+    refused = {"no.h5": "is damaged", "no.h5.gz": "with gunzip", "a.zip": "unpack the zip"}
+    for name, said in refused.items():
+        with pytest.raises(SourceError, match=said):
+            catalog_of(tmp_path / name)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(OptionError, match=r"no.h5: HDF5 is read by h5py .*: pip install h5py"):
+        catalog_of(tmp_path / "no.h5")
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "model.h5").write_bytes(b"1")
+    (tmp_path / "photos" / "cat" / "a.png").write_bytes(png())
+    assert len(catalog_of(tmp_path / "photos")) == 1
+
+
+def test_damaged_hdf5_is_refused_or_rejected(tmp_path: Path) -> None:
+    data = images(20, 9, 9)
+    path = write_hdf5(tmp_path / "a.h5", {"x": data, "y": np.arange(20)}, chunks=(3, 9, 9),
+                      compression="gzip", fletcher32=True)  # fmt: skip
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 61):
+        path.write_bytes(whole[:at] + bytes((whole[at] ^ 0x5A,)) + whole[at + 1 :])
+        try:
+            catalog = catalog_of(path)
+            found = list(catalog.reader.read(catalog.rows()))
+        except DsprepError:
+            continue
+        assert all(isinstance(each, bytes | BadSample) for each in found)

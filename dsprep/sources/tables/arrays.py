@@ -213,7 +213,7 @@ def read_header(name: str, file: Bytes, start: int, size: int, packed: Packed | 
         kind, by_column, shape = _described(file.read(start + 8 + width, length))
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         raise wrong from None
-    order, code, bytes_of_item = _type_of_items(name, kind)
+    order, code, bytes_of_item = type_of_items(name, kind)
     array = Array(name, order, code, bytes_of_item, shape, by_column, start + begin, packed)
     if begin + array.bytes != size:
         shown = " x ".join(map(str, shape))
@@ -235,7 +235,7 @@ def _described(header: bytes) -> tuple[Any, bool, tuple[int, ...]]:
     return kind, by_column, tuple(shape)
 
 
-def _type_of_items(name: str, kind: Any) -> tuple[str, str, int]:
+def type_of_items(name: str, kind: Any) -> tuple[str, str, int]:
     """Return the order of bytes, the code and the size of items of a type of NumPy."""
     match = re.fullmatch(r"([<>=|]?)([a-zA-Z])([0-9]{0,6})", kind if isinstance(kind, str) else "")
     if match is None:

@@ -36,8 +36,12 @@ from dsprep.sources.tables.arrays import (
     read_header,
     zipped_arrays,
 )
+from dsprep.sources.tables.hdf5 import HDF5, PACKED_HDF5, H5Array, h5_arrays, h5_values
 from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_some
+
+OF_ARRAYS = (*ARRAYS, *HDF5, *PACKED_HDF5)
+"""The extensions of files that may hold arrays of images."""
 
 _LEAST_EDGE = 8  # pixels; smaller arrays are rather numbers
 _CHANNELS = (1, 3, 4)
@@ -65,6 +69,7 @@ class NamedArray(NamedTuple):
     file: str  # the path of its file below SOURCE, without its extension
     array: Array
     is_alone: bool  # whether its file holds one array, so that its name says nothing
+    h5: H5Array | None = None  # for HDF5
 
     @property
     def where(self) -> str:
@@ -96,10 +101,14 @@ class NamedArray(NamedTuple):
         return {*words_in(name)} <= {*self.words}
 
     @contextmanager
-    def opened(self) -> Iterator[Bytes]:
-        """Open the bytes that it lies in."""
+    def opened(self) -> Iterator[tuple[Array, Bytes]]:
+        """Open a small array: where its items lie, and in which bytes."""
         with opened_arrays(self.path) as file:
-            yield bytes_of(file, self.array)
+            if self.h5 is None:
+                yield self.array, bytes_of(file, self.array)
+                return
+            with h5_values(self.path, file, self.h5) as found:
+                yield found
 
 
 def shape_in(found: NamedArray, choice: Choice, of_quickdraw: bool = False) -> Shape | None:
@@ -139,21 +148,30 @@ def are_of_quickdraw(found: Iterable[NamedArray]) -> bool:
 def files_at(place: SourcePlace) -> list[str]:
     """Return the files at a place that may hold arrays of images, by their names."""
     if not place.is_dir:
-        files = place.files
-        return [*files] if all(file.lower().endswith((*ARRAYS, ".zip")) for file in files) else []
-    names = (entry.name for entry in place.entries if entry.name.lower().endswith(ARRAYS))
+        own = [file for file in place.files if file.lower().endswith((*OF_ARRAYS, ".zip"))]
+        return own if len(own) == len(place.files) else []
+    names = (entry.name for entry in place.entries if entry.name.lower().endswith(OF_ARRAYS))
     return [place.join(name) for name in sorted(names) if not name.startswith(".")]
 
 
 def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]]:
     """Return the arrays of a file, those of them that are members of a zip, and other members."""
     file, extension = os.path.splitext(os.path.basename(path))
+    if path.lower().endswith(PACKED_HDF5):
+        raise SourceError(f"{path}: is compressed: unpack it first, with gunzip")
     with opened_arrays(path) as opened:
         state = opened.facts()
+        if extension.lower() in HDF5:
+            arrays = h5_arrays(path, opened)
+            is_one = len(arrays) == 1
+            return [NamedArray(path, state, file, h5.array, is_one, h5) for h5 in arrays], [], []
         if extension.lower() == ".npy":
             array = read_header(path, Plain(opened), 0, state.size, None)
             return [NamedArray(path, state, file, array._replace(name=file), True)], [], []
         members, others = zipped_arrays(path, opened)
+    nested = [name for name in others if name.lower().endswith(OF_ARRAYS)]
+    if nested:
+        raise SourceError(f"{path}: holds {nested[0]}, which is read from a file: unpack the zip")
     found = []
     for array, _, _ in members:
         if extension.lower() == ".npz":

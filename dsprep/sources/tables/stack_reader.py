@@ -18,6 +18,7 @@ from dsprep.places.prefetch import AdjacentRows, OpenFiles, asked_ahead, runs
 from dsprep.places.zip import Packed
 from dsprep.rows import Reader, Rows
 from dsprep.sources.tables.arrays import Bytes, Plain, Unpacked
+from dsprep.sources.tables.hdf5 import H5Bytes
 from dsprep.storage.files import OpenFile
 from dsprep.storage.stored import Facts
 
@@ -33,6 +34,8 @@ class Stack(NamedTuple):
     shape: Shape
     start: int  # where the first image begins in the file, or in the unpacked array
     packed: Packed | None = None  # the deflated bytes that it is in
+    data_set: str = ""  # its name in a file of HDF5, which h5py unpacks
+    is_by_row: bool = True  # whether HDF5 unpacks each image without others
 
     @property
     def size(self) -> int:
@@ -42,7 +45,12 @@ class Stack(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether the bytes of each image lie in the file as they are."""
-        return self.packed is None
+        return self.packed is None and not self.data_set
+
+    @property
+    def is_front_to_back(self) -> bool:
+        """Whether images are unpacked together with others."""
+        return self.packed is not None or not self.is_by_row
 
     @property
     def key(self) -> Hashable:
@@ -52,6 +60,8 @@ class Stack(NamedTuple):
         """Return the bytes of the array, in an open file."""
         if self.packed is not None:
             return Unpacked.resumed(file, self.packed, self.key)
+        if self.data_set:
+            return H5Bytes(self.path, file, self.data_set, self.size)
         return Plain(file)
 
 
@@ -60,6 +70,7 @@ class StackReader(Reader):
     """Reads images of stacks; the offset of a row counts in the pixels of its stack."""
 
     stacks: tuple[Stack, ...]
+    label_files: tuple[str, ...] = ()  # files of labels alone, which only the driver reads
 
     @property
     def encodes(self) -> bool:
@@ -71,10 +82,10 @@ class StackReader(Reader):
         return {**super().facts, "image_files": False}
 
     def sources(self) -> Sequence[str]:
-        return [stack.path for stack in self.stacks]
+        return [*(stack.path for stack in self.stacks), *self.label_files]
 
     def _to_spool(self) -> list[int]:
-        return [at for at, stack in enumerate(self.stacks) if not stack.is_plain]
+        return [at for at, stack in enumerate(self.stacks) if stack.is_front_to_back]
 
     def spools(self) -> Sequence[int]:
         found = (self.stacks[at] for at in self._to_spool())
@@ -96,9 +107,9 @@ class StackReader(Reader):
         return replace(self, stacks=tuple(stacks))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        states = [stack.state for stack in self.stacks]
-        with OpenFiles(tuple(self.sources()), states) as files:
-            opened: dict[int, Bytes] = {}
+        paths, states = zip(*((stack.path, stack.state) for stack in self.stacks), strict=True)
+        with OpenFiles(paths, states) as files:
+            opened: dict[int, tuple[OpenFile, Bytes]] = {}
 
             def ask(run: AdjacentRows) -> int:
                 stack = self.stacks[run.file]
@@ -108,12 +119,14 @@ class StackReader(Reader):
 
             for run in asked_ahead(runs(rows, _BLOCK), ask):
                 file, stack = files.same(run.file), self.stacks[run.file]
-                if stack.is_plain or run.file not in opened:
-                    opened[run.file] = stack.opened(file)
-                yield from self._read_run(opened[run.file], stack, rows, run)
-            for number, each in opened.items():
-                if isinstance(each, Unpacked):
-                    each.leave(self.stacks[number].key)
+                before, found = opened.get(run.file, (None, None))
+                if found is None or before is not file:  # many files are closed and opened again
+                    _leave(found, stack)
+                    found = stack.opened(file)
+                    opened[run.file] = file, found
+                yield from self._read_run(found, stack, rows, run)
+            for number, (_, found) in opened.items():
+                _leave(found, self.stacks[number])
 
     def _read_run(
         self, file: Bytes, stack: Stack, rows: Rows, run: AdjacentRows
@@ -127,3 +140,9 @@ class StackReader(Reader):
         for row in range(run.first, run.last):
             at = rows.offsets[row] - run.start
             yield encode_raw(data[at : at + stack.size], stack.shape, self.quickly)
+
+
+def _leave(file: Bytes | None, stack: Stack) -> None:
+    """Keep how far a compressed stack is unpacked, for the next rows."""
+    if isinstance(file, Unpacked):
+        file.leave(stack.key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,7 +16,8 @@ from dsprep.numbering import number_classes, numbers_of, require_lines
 from dsprep.places.files import with_sides_of_files
 from dsprep.schema import LABEL, Field, Schema
 from dsprep.sources.tables.array_labels import Labels, label_column, labels_in, read_labels
-from dsprep.sources.tables.arrays import ZippedArray, require_whole
+from dsprep.sources.tables.arrays import ZippedArray, opened_arrays, require_whole
+from dsprep.sources.tables.hdf5 import require_sound
 from dsprep.sources.tables.stack_names import (
     CLASS_NAMES,
     LabeledStack,
@@ -57,6 +57,7 @@ def read_stacks(source: Source, place: SourcePlace, run_all: RunAll) -> SourceSc
         raise _no_images(place, found)
     for path, zipped in members.items():
         require_whole(path, zipped, run_all)
+    stacks = tuple(map(_stack, pairs))
     sides = _sides_of(pairs)
     prefixes = _prefixes(pairs, sides)
     table = _rows(pairs, prefixes)
@@ -65,11 +66,10 @@ def read_stacks(source: Source, place: SourcePlace, run_all: RunAll) -> SourceSc
     if labels is not None:
         table = table.with_columns(labels)
         schema = Schema((Field(LABEL, "class", told=_TOLD),), label=LABEL)
-    stacks = tuple(map(_stack, pairs))
-    catalog = Catalog(table, place.path, classes, StackReader(stacks), schema)
+    catalog = Catalog(table, place.path, classes, StackReader(stacks, _label_files(pairs)), schema)
     if len({*sides}) > 1:
         catalog = with_sides_of_files(catalog, sides)
-    return catalog, [*_notes(pairs, found), *_others(place, files, others)]
+    return catalog, [*_notes(pairs, found), *(Finding("not-an-image", each) for each in others)]
 
 
 def _stack(pair: LabeledStack) -> Stack:
@@ -80,8 +80,19 @@ def _stack(pair: LabeledStack) -> Stack:
             f"{pair.images.where}: lies in the order of Fortran, in which the pixels of an image "
             "are apart: save numpy.ascontiguousarray(ARRAY)"
         )
-    path, state = pair.images.path, pair.images.state
-    return Stack(path, state, array.shape[0], pair.shape, array.start, array.packed)
+    path, state, h5 = pair.images.path, pair.images.state, pair.images.h5
+    found = Stack(path, state, array.shape[0], pair.shape, array.start, array.packed)
+    if h5 is None or h5.is_plain:
+        return found
+    with opened_arrays(path) as file:
+        require_sound(path, file, h5.name)
+    return found._replace(data_set=h5.name, is_by_row=h5.is_by_row)
+
+
+def _label_files(pairs: Sequence[LabeledStack]) -> tuple[str, ...]:
+    """Return the files that have labels and no images."""
+    labels = (pair.labels.path for pair in pairs if pair.labels is not None)
+    return tuple(sorted({*labels}.difference(pair.images.path for pair in pairs)))
 
 
 def _no_images(place: SourcePlace, found: Sequence[NamedArray]) -> SourceError:
@@ -189,15 +200,14 @@ def _read(source: Source, pair: LabeledStack) -> Labels:
     """Read the labels of an array of images."""
     own = pair.labels
     assert own is not None
-    array = own.array
-    if array.shape[:1] == (1,) and len(array.shape) == 2:
-        array = array._replace(shape=array.shape[1:])
-    if len(array.shape) > 2 and array.width > 1:
+    if len(own.array.shape) > 2 and own.array.width > 1:
         raise SourceError(
             f"{own.where}: has {_shown(own)}, which dsprep does not read as labels; name another "
             "array, --label-field NAME"
         )
-    with own.opened() as file:
+    with own.opened() as (array, file):
+        if array.shape[:1] == (1,) and len(array.shape) == 2:
+            array = array._replace(shape=array.shape[1:])
         return read_labels(source, own.where, array, file, pair.length)
 
 
@@ -206,24 +216,13 @@ def _names_in(found: Sequence[NamedArray], labels: pl.Series) -> tuple[str, ...]
     known = []
     for each in found:
         if each.array.type == "text" and each.is_called(CLASS_NAMES) and not each.array.width > 1:
-            with each.opened() as file:
-                known.append(tuple(each.array.rows(file, 0, each.array.shape[0])))
+            with each.opened() as (array, file):
+                known.append(tuple(array.rows(file, 0, array.shape[0])))
     if len(known) != 1 or not all(known[0]) or len({*known[0]}) < len(known[0]):
         return None
     require_lines(known[0], found[0].path)
     fits = labels.is_between(0, len(known[0]) - 1)  # a number for each name
     return known[0] if bool(fits.all()) else None
-
-
-def _others(place: SourcePlace, files: Sequence[str], members: Sequence[str]) -> Iterator[Finding]:
-    """Yield the files beside those of arrays, and the members of an archive that are no arrays."""
-    yield from (Finding("not-an-image", name) for name in members)
-    for entry in sorted(place.entries, key=attrgetter("name")):
-        if entry.name.startswith(".") or place.join(entry.name) in files:
-            continue
-        is_dir = entry.is_dir()
-        why = "a directory, which is not looked into" if is_dir else ""
-        yield Finding("not-an-image", f"{entry.name}{'/' * is_dir}", why)
 
 
 def _notes(pairs: Sequence[LabeledStack], found: Sequence[NamedArray]) -> Iterator[Finding]:

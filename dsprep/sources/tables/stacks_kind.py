@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.places.archive import first_names
 from dsprep.sample import image_kind_of
 from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
@@ -20,7 +21,7 @@ _LOOKED_AT = 8  # files whose heads show whether there are arrays of images
 
 
 class StacksKind(SourceKind):
-    """Arrays of images with arrays of labels, in files of NumPy."""
+    """Arrays of images with arrays of labels, in files of NumPy or HDF5."""
 
     names: ClassVar[tuple[str, ...]] = ("stacks",)
     noun: ClassVar[str] = "arrays of images"
@@ -35,7 +36,7 @@ class StacksKind(SourceKind):
     def claim(self, place: SourcePlace, source: Source) -> Claim | None:
         if source.kind is not None:
             return self.named_claim(source)
-        if source.chooses or not _may_hold_arrays(place):
+        if source.chooses:
             return None
         found = _first_stack(place, source)
         return Claim(Sure.RECORDED, found) if found else None
@@ -46,18 +47,6 @@ class StacksKind(SourceKind):
         return read_stacks(source, place, run_all)
 
 
-def _may_hold_arrays(place: SourcePlace) -> bool:
-    """Return whether names show files of arrays, and no images."""
-    if place.is_dir:
-        names = [entry.name.lower() for entry in place.peek]
-    elif place.path.lower().endswith(".zip"):
-        names = first_names(place.path, PEEKED)
-    else:
-        names = [place.path.lower()]
-    has_arrays = any(name.endswith(ARRAYS) for name in names)
-    return has_arrays and not any(map(image_kind_of, names))
-
-
 def _first_stack(place: SourcePlace, source: Source) -> str:
     """Return the first array of images at a place; empty if there is none.
 
@@ -65,6 +54,8 @@ def _first_stack(place: SourcePlace, source: Source) -> str:
     """
     from dsprep.sources.tables import stack_names
 
+    if not _may_hold_arrays(place, stack_names.OF_ARRAYS):
+        return ""
     choice = source.choice
     are_fields = {*choice.only, *choice.drop, *choice.rename}
     for path in stack_names.files_at(place)[:_LOOKED_AT]:
@@ -76,6 +67,24 @@ def _first_stack(place: SourcePlace, source: Source) -> str:
             for each in found:
                 if stack_names.shape_in(each, choice, of_quickdraw):
                     return each.where
-        except SourceError:  # another kind reads the file next, and raises the error again
-            continue
+        except (SourceError, OptionError):  # it is damaged, or what reads it is not installed
+            if not _is_beside_others(place, path):
+                return os.path.basename(path)  # `scan` raises the error again
     return ""
+
+
+def _is_beside_others(place: SourcePlace, path: str) -> bool:
+    """Return whether a file that cannot be read may be no part of the samples."""
+    return path.lower().endswith(ARRAYS) or any(entry.is_dir() for entry in place.peek)
+
+
+def _may_hold_arrays(place: SourcePlace, extensions: tuple[str, ...]) -> bool:
+    """Return whether names show files of arrays, and no images."""
+    if place.is_dir:
+        names = [entry.name.lower() for entry in place.peek]
+    elif place.path.lower().endswith(".zip"):
+        names = first_names(place.path, PEEKED)
+    else:
+        names = [place.path.lower()]
+    has_arrays = any(name.endswith(extensions) for name in names)
+    return has_arrays and not any(map(image_kind_of, names))
