@@ -93,7 +93,8 @@ def _lists_lines(report: CreateReport | Relabeled) -> Iterator[str]:
 
 def _create_lines(report: CreateReport) -> Iterator[str]:
     yield from _lists_lines(report)
-    classes = classes_text(report.per_class.values())
+    # Rows of boxes have no class each.
+    classes = classes_text(report.per_class.values()) or _count(report.classes or (), "class")
     if report.classes and report.lists[0].path != STREAM:
         classes += f", named in {CLASSES} beside the list"
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"

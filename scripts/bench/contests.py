@@ -98,6 +98,11 @@ def contests(data: Mapping[str, DataSet]) -> list[Contest]:
             for form in ("cifar", "csv")
             for packed in [Packed(small, form)]
         ),
+        Contest("detect", _detected(data["boxes"]), data["boxes"]),
+        *(
+            Contest(f"detect-{packed.form}", _detected_in(packed), packed.data, sources=(packed,))
+            for packed in (Packed(data["boxes"], "coco"), Packed(small, "webdataset"))
+        ),
         Contest("inspect", _inspect(photos), photos, seconds=100),
         Contest("augment", _augmented(data["birds"]), data["birds"], seconds=300),
         Contest("help", _help(), rounds=4),
@@ -206,6 +211,29 @@ def _annotated(data: DataSet) -> tuple[Contender, ...]:
         Contender("dsprep", ((*packing, "--annotations", str(data.annotations)),)),
         Contender("dsprep, without boxes", (packing,)),
     )
+
+
+_LISTING = (f"{OUT}/all.lst", "--no-shuffle")
+_NAMED = "dsprep, which is told what it is"
+
+
+def _listing(source: Path, *options: str) -> Command:
+    return dsprep("lst", "create", str(source), "-o", *_LISTING, *options)
+
+
+def _detected(data: DataSet) -> tuple[Contender, ...]:
+    """What a list of a folder in classes takes, and without looking at what else may be there."""
+    named = _listing(data.root, "--from", "images")
+    return Contender("dsprep", (_listing(data.root),)), Contender(_NAMED, (named,))
+
+
+def _detected_in(packed: Packed) -> tuple[Contender, ...]:
+    """The same of a whole set of COCO, and of shards."""
+    told = ("--from", packed.form)
+    if packed.form == "coco":
+        told = ("--annotations", str(packed.path / "annotations" / "instances_train.json"))
+    named = _listing(packed.path, *told)
+    return Contender("dsprep", (_listing(packed.path),)), Contender(_NAMED, (named,))
 
 
 def _of_rows(packed: Packed) -> tuple[Contender, ...]:

@@ -194,6 +194,22 @@ RACES = (
         charted=False,
         against="the same without boxes",
     ),
+    *(
+        Race(
+            f"finding out what {what} is",
+            contest,
+            ("dsprep, which is told what it is",),
+            1.2,
+            at_most=True,
+            charted=False,
+            against="the same, told by an option",
+        )
+        for what, contest in (
+            ("a folder of 100,000 images", "detect/boxes"),
+            ("a folder of COCO", "detect-coco/boxes"),
+            ("a directory of shards", "detect-webdataset/small"),
+        )
+    ),
     Race(
         "pack on Ray: 2 workers on one machine",
         "ray/photos",

@@ -34,7 +34,8 @@ class Packed:
         form: `webdataset`, `tfrecord` or `recordio`: shards of that format. `zip`: the first half
             of its classes, deflated. `twice`: one WebDataset shard of two copies of it. `cifar`:
             its images as those of CIFAR's binary version, in its archive. `csv`: a table of
-            random numbers, twice as many rows as there are images.
+            random numbers, twice as many rows as there are images. `coco`: its folder with its
+            annotations in it.
     """
 
     data: DataSet
@@ -65,6 +66,8 @@ def ensure_packed(packed: Packed) -> None:
         _archive_pixels(packed.data, path)
     elif packed.form == "csv":
         _write_table(packed.data, path)
+    elif packed.form == "coco":
+        _link_annotated(packed.data, path)
     else:
         _pack(packed.data.root, path, "--to", packed.form, "--shards", str(SHARDS))
 
@@ -72,6 +75,12 @@ def ensure_packed(packed: Packed) -> None:
 def _pack(root: Path, path: Path, *options: str) -> None:
     command = dsprep("pack", str(root), str(path), *options, "--check", "none", "--overwrite")
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _link_annotated(data: DataSet, path: Path) -> None:
+    (path / "annotations").mkdir(parents=True)
+    os.link(data.annotations, path / "annotations" / "instances_train.json")
+    (path / "train").symlink_to(data.root, target_is_directory=True)
 
 
 def _zip_half(data: DataSet, path: Path) -> None:

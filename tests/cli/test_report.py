@@ -1,4 +1,4 @@
-"""What `dsprep shard append` says: of the data set, and of what is new."""
+"""What `dsprep shard append` and `lst create` say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import dsprep
 from dsprep.cli.report import write_lines
+from tests.here import Here
 from tests.images import image_folder
+from tests.sources.boxes import box, coco, write
 
 
 def test_tells_new_samples_from_all(tmp_path: Path) -> None:
@@ -24,3 +26,9 @@ def test_tells_new_samples_from_all(tmp_path: Path) -> None:
     assert "  note      1 of the samples is new, in 1 new shard" in write_lines(added)
     again = dsprep.append(str(new), shards, workers=1)
     assert (again.state, again.samples, again.per_class) == ("already appended", 6, {})
+
+
+def test_a_list_of_boxes_counts_their_classes(tmp_path: Path) -> None:
+    write(tmp_path / "set", {"a.jpg": None, "instances.json": coco(["a.jpg"], [box(1, 1)])})
+    said = Here()("lst", "create", str(tmp_path / "set"), "-o", str(tmp_path / "boxes.lst")).out
+    assert "  classes   2 classes, named in classes.txt beside the list" in said
