@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from dsprep.annotations.masks import runs_of
 from dsprep.annotations.objects import Box, Extent, Object, Rle, box, box_of, numbers, polygon
-from dsprep.annotations.outlines import ellipse, turned_box
+from dsprep.annotations.outlines import CLOSED, ellipse, turned_box
 
 TURNED = "with rotated boxes, which are kept as polygons of 4 corners and the boxes around these"
 ELLIPSES = "with ellipses, which are kept as polygons of 36 corners"
@@ -42,10 +42,11 @@ def parse_image(image: Element) -> CvatImage:
     for each in image:
         if each.tag in {*_SHAPES, "tag"} and not each.get("label"):
             left_out[f"{each.tag} without a label"] += 1
-        elif each.tag in _SHAPES:
-            made = _SHAPES[each.tag](each, extent)
+        elif each.tag in _SHAPES or _is_closed(each):
+            made = _SHAPES.get(each.tag, _polygon)(each, extent)
             shapes.append((each.attrib["label"], made._replace(more=_more(each))))
             remarks |= {ELLIPSES: None} if each.tag == "ellipse" else {}
+            remarks |= {CLOSED: None} if each.tag == "polyline" else {}
             remarks |= {TURNED: None} if each.tag == "box" and made.polygons else {}
         elif each.tag == "tag":
             tags.append(each.attrib["label"])
@@ -55,6 +56,12 @@ def parse_image(image: Element) -> CvatImage:
         else:
             left_out[f"<{each.tag:.40}>"] += 1
     return CvatImage(shapes, extent, tags, +left_out, [*remarks])
+
+
+def _is_closed(element: Element) -> bool:
+    """Return whether an element is a line that ends where it begins."""
+    points = (element.get("points") or "").split(";") if element.tag == "polyline" else [""]
+    return len(points) > 3 and points[0] == points[-1]
 
 
 def _extent_of(image: Element) -> Extent | None:

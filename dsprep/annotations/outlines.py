@@ -6,6 +6,8 @@ import math
 
 from dsprep.annotations.objects import Box, Polygon, numbers
 
+CLOSED = "with polylines that end where they begin, which are kept as polygons"
+"""What a note says of images with such lines."""
 _CORNERS = 36  # of the polygon that stands for an ellipse
 
 

@@ -25,6 +25,8 @@ KINDS = {
     "lst": "annotated.lst_kind:LstKind",
     "kitti": "annotated.kitti_kind:KittiKind",
     "cvat": "annotated.cvat_kind:CvatKind",
+    "create-ml": "annotated.create_ml_kind:CreateMlKind",
+    "via": "annotated.via_kind:ViaKind",
     "wider-face": "annotated.wider_face_kind:WiderFaceKind",
     "labelme": "annotated.labelme_kind:LabelmeKind",
 }

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
-_VIA = "export them from VIA by Export Annotations (COCO format)"
 _CAPTIONS = "write each caption into a text of its image's name, such as a.txt for a.jpg"
 _ROWS = 5  # lines that have to look alike
 _LONGEST = 1000  # characters of a line that are looked at
@@ -65,10 +64,6 @@ UNREAD = (
     Unread("VoTT", r"\.(?:vott|json)$",
            ('"assets?"\\s*:\\s*\\{', '"regions"|"videoSettings"|"tags"'),
            (), "export the project from VoTT as Pascal VOC, or as CSV for --annotations FILE"),
-    Unread("VIA", r"\.json$", ('"shape_attributes"',), (), _VIA),
-    Unread("VIA", r"\.csv$", ("region_shape_attributes",), (), _VIA),
-    Unread("CreateML", _JSON, (r'^\s*\[\s*\{', '"image(?:filename)?"', '"annotations?"\\s*:\\s*\\[',
-                               '"coordinates"|"label"')),
     Unread("Datumaro", _JSON, ('"items"\\s*:\\s*\\[', '"annotations"|"dm_format_version"')),
     Unread("Datumaro", r"\.datum(?:aro)?$", (r"datum_dataset|",)),
     Unread("Supervisely", _JSON, ('"classTitle"|"geometryType"',)),

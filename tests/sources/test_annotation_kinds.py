@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
+from dsprep.sources.annotated.create_ml_kind import CreateMlKind
 from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
@@ -21,6 +22,7 @@ from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
 from dsprep.sources.annotated.labelme_kind import LabelmeKind
 from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.open_images_kind import OpenImagesKind
+from dsprep.sources.annotated.via_kind import ViaKind
 from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
@@ -129,6 +131,28 @@ class TestCvat(AnnotationTests):
         'xtl="1" ytl="2" xbr="3" ybr="4"/></image><image name="b.jpg"/></annotations>',
     }
     named = "annotations.xml"
+    is_claimed = True
+
+
+class TestCreateMl(AnnotationTests):
+    kind = CreateMlKind
+    files = {
+        "a.jpg": None,
+        "_annotations.createml.json": '[{"image": "a.jpg", "annotations": [{"label": "a", '
+        '"coordinates": {"x": 9, "y": 9, "width": 4, "height": 6}}]}]',
+    }
+    named = "_annotations.createml.json"
+    is_claimed = True
+
+
+class TestVia(AnnotationTests):
+    kind = ViaKind
+    files = {
+        "a.jpg": None,
+        "via_region_data.json": '{"a.jpg1": {"filename": "a.jpg", "regions": {"0": '
+        '{"shape_attributes": {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}}}}}',
+    }
+    named = "via_region_data.json"
     is_claimed = True
 
 

@@ -314,7 +314,6 @@ def test_images_with_braces_in_them(
         ({"images": [{"id": 1}]}, "an item of images lacks 'file_name'"),
         ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
         ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
-        ({"images": [{"id": 1, "coco_url": "a", "neg_category_ids": []}]}, "is LVIS's"),
         ({"categories": [{"id": 3, "name": "a"}, {"id": 3, "name": "b"}]}, "the category 3 is"),
         ({"categories": [{"id": None, "name": "a"}]}, "its id None is neither a number nor a text"),
         ({"categories": [{"id": 3, "name": "\ud800"}]}, r"the name '\\ud800' has half"),
@@ -325,6 +324,40 @@ def test_refused(tmp_path: Path, values: dict[str, Any], why: str) -> None:
     files = {"a.jpg": None, "instances_a.json": coco(["a.jpg"], **values)}
     with pytest.raises(SourceError, match=why):
         read(write(tmp_path, files))
+
+
+def test_lvis(tmp_path: Path) -> None:
+    """Images are named by the addresses of COCO's, and a file has images of several directories."""
+    url = "http://images.cocodataset.org/{}/00000000000{}.jpg"
+    images = [
+        {"id": id, "coco_url": url.format(directory, id), "width": 40, "height": 20,
+         "neg_category_ids": [7], "not_exhaustive_category_ids": [], "license": 1}
+        for id, directory in ((1, "train2017"), (2, "val2017"))
+    ]  # fmt: skip
+    category = {
+        "id": 3,
+        "name": "air_conditioner",
+        "frequency": "c",
+        "synset": "a.n.01",
+        "def": "x",
+    }
+    text = coco([], [box(1, 2)], images=images, categories=[category])
+    files = {
+        f"{name}2017/00000000000{id}.jpg": None
+        for id, name in ((1, "train"), (2, "val"), (3, "val"))
+    }
+    catalog, findings = read(write(tmp_path, files | {"annotations/lvis_v1_val.json": text}))
+    assert boxes(catalog) == {
+        "train2017/000000000001.jpg": [],
+        "val2017/000000000002.jpg": [("air_conditioner", 10, 5, 30, 15)],
+    }
+    assert set(sides(catalog).values()) == {"val"}
+    said = notes(findings)
+    assert (
+        "not kept: 'coco_url', 'license', 'neg_category_ids', 'not_exhaustive_category_ids'" in said
+    )
+    assert "not kept: 'def', 'frequency', 'synset' of categories" in said
+    assert "is LVIS's: each image is annotated for some classes only" in said
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.999])

@@ -139,20 +139,22 @@ def test_a_mask_is_runs_along_the_rows_of_its_box() -> None:
 
 def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     inside = (
-        f'{BOX}/><polyline label="a" points="1,2;3,4"/><cuboid label="a"/><cuboid label="a"/>'
+        f'{BOX}/><polyline label="a" points="1,2;3,4;5,0;1,2"/><cuboid label="a"/>'
+        '<polyline label="a" points="1,2;3,4"/><cuboid label="a"/>'
         '<skeleton label="a"><points label="1" points="1,2"/></skeleton><polygon label=""/><new/>'
         '<ellipse label="a" cx="1" cy="1" rx="1" ry="1"/>'
     )
     catalog, findings = read(
         write(tmp_path, {"a.xml": cvat(image("a.jpg", inside)), "a.jpg": None})
     )
-    assert notes(findings).split("\n")[:6] == [
+    assert notes(findings).split("\n")[:7] == [
         "1 <new>, not read",
         "2 cuboids, not read",
         "1 polygon without a label, not read",
         "1 polyline, not read",
         "1 skeleton, not read: to take them, export as COCO Keypoints 1.0",
         "1 image with ellipses, which are kept as polygons of 36 corners: a.jpg",
+        "1 image with polylines that end where they begin, which are kept as polygons: a.jpg",
     ]
 
 

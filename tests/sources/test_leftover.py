@@ -48,7 +48,7 @@ HEADS_OF_KINDS = {
     "VIA": ("via.json", '{"000.jpg9": {"regions": [{"shape_attributes": {"name": "rect"}}]}}'),
     "DOTA": ("labelTxt/000.txt", "imagesource:GoogleEarth\ngsd:0.1\n1 2 3 4 5 6 7 8 plane 0\n"),
     "MOT": ("gt/gt.txt", "1,1,912,484,97,109,1,1,1\n2,1,912,484,97,109,1,1,1\n"),
-    "CreateML": ("x.json", '[{"image": "000.jpg", "annotations": [{"label": "x"}]}]'),
+    "Create ML": ("x.json", '[{"image": "000.jpg", "annotations": [{"label": "x"}]}]'),
     "Datumaro": ("x.json", '{"info": {}, "items": [{"id": "000", "annotations": []}]}'),
     "Supervisely": ("ann/000.jpg.x.json", '{"objects": [{"classTitle": "a"}], "size": {}}'),
     "ICDAR": ("gt/000.txt", ICDAR + '1,2,3,4,5,6,7,8,"x"\n'),

@@ -299,7 +299,7 @@ def test_files_of_coco_itself(tmp_path: Path) -> None:
     assert f"give those to take: {given}" in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["ICDAR", "CreateML"])
+@pytest.mark.parametrize("name", ["ICDAR", "LabelMe"])
 def test_what_a_user_names_is_refused_by_its_own_name(tmp_path: Path, name: str) -> None:
     path, text = HEADS_OF_KINDS[name]
     root = write(tmp_path, {"000.jpg": None, path: text})

@@ -214,6 +214,7 @@ class _Read:
         self.spans = {name: array("q") for name in _SPANS}
         self._codes: dict[object, int] = {}  # numbers that stand for ids that are no numbers
         self.left_out = {of: set[str]() for of in ("", "images", "categories")}
+        self.is_lvis = False
         self.odd_ids = 0  # annotations whose id no object can have
 
     def code(self, id: object) -> int:
@@ -229,12 +230,7 @@ class _Read:
         return repr(next(found, code))
 
     def image(self, file_number: int, file: CocoFile, item: Mapping[str, Any]) -> None:
-        if "neg_category_ids" in item:
-            raise SourceError(
-                f"{file.path}: is LVIS's, which dsprep does not read: each of its images is "
-                "annotated for some classes only. Convert it to COCO's JSON, with a file_name for "
-                "each image"
-            )
+        self.is_lvis = self.is_lvis or "neg_category_ids" in item
         if not item.keys() <= _OF_IMAGES:
             self.left_out["images"].update(item.keys() - _OF_IMAGES)
         number = len(self.names)
@@ -296,6 +292,11 @@ class _Read:
         odd = [self.uncode(id) for id in self.places[::4] if not 0 <= id < 2**61]
         said = f"ids of images not kept, as some are not whole numbers from 0: {format_some(odd)}"
         notes = [said] if odd else []
+        if self.is_lvis:
+            notes.append(
+                "is LVIS's: each image is annotated for some classes only, so that an object of "
+                "another class may be in it"
+            )
         if self.odd_ids:
             count = format_count(self.odd_ids, "id")
             notes.append(f"{count} of annotations not kept, not being whole numbers of 64 bits")

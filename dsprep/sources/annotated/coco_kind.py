@@ -49,7 +49,10 @@ class CocoKind(AnnotationKind):
         "boxes, polygons, runs, keypoints, crowd, ids of images and of objects; a side from "
         "each file"
     )
-    not_read: ClassVar = "captions, panoptic masks, `stuff` and `image_info` beside instances"
+    not_read: ClassVar = (
+        "captions, panoptic masks, `stuff` and `image_info` beside instances; what LVIS tells of "
+        "classes that an image was not looked through for"
+    )
     example: ClassVar = "dsprep pack coco shards --to webdataset"
     files: ClassVar = _COCO
     texts: ClassVar = _COCO

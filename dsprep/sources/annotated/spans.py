@@ -13,7 +13,7 @@ import posixpath
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
@@ -272,6 +272,18 @@ class _ReadSpans:
         return name, told
 
 
+def opened_at(path: str, source: Source, files: Files) -> AbstractContextManager[Any]:
+    """Open a file on the disk or, if the images lie in an archive that has it, in this."""
+    data = _data_of(path, source, files)
+    return open_file(path) if data is None else BytesIO(data)
+
+
+def _data_of(path: str, source: Source, files: Files) -> bytes | None:
+    if files.texts is None:
+        return None
+    return files.texts[full_path(path).removeprefix(f"{full_path(source.root)}/")]
+
+
 class _SpansFile(NamedTuple):
     """A file of annotations."""
 
@@ -286,9 +298,9 @@ def _files_of(
     paths: Sequence[str], source: Source, files: Files, below: Sequence[str]
 ) -> Sequence[_SpansFile]:
     found, top = [], f"{full_path(source.root)}/"
-    for path, side in zip(paths, _sides_of(paths), strict=True):
-        inside = full_path(path).removeprefix(top)
-        data = None if files.texts is None else files.texts[inside]
+    own = [full_path(path).removeprefix(top) for path in paths]
+    for path, inside, side in zip(paths, own, _sides_of(paths, own), strict=True):
+        data = _data_of(path, source, files)
         found.append(_SpansFile(path, inside, data, side, _tops(inside, below)))
     return found
 
@@ -346,6 +358,9 @@ def scan_spans(
         _read_file(read, spans, number, each, known, updates)
     where = paths[0] if len(paths) == 1 else source.root
     _require_read(where, spans, read)
+    if read.left_out and not any(read.counts) and not any(read.tags):
+        found = (format_count(count, what) for what, count in sorted(read.left_out.items()))
+        raise SourceError(f"{where}: has no objects that dsprep reads, but {', '.join(found)}")
     if not read.names:
         why = f"no {spans.noun} is annotated" if read.silent else "names no images"
         raise SourceError(f"{where}: {why}")
@@ -405,13 +420,16 @@ def _placed(
     return next((path for path in tried if path in known), posixpath.join(directories[0], name))
 
 
-def _sides_of(paths: Sequence[str]) -> Sequence[str]:
-    """Return the side of each file by its name or its directory's; empty if not all tell one."""
-    stems = list(map(_stem, paths))
+def _sides_of(paths: Sequence[str], inside: Sequence[str]) -> Sequence[str]:
+    """Return the side of each file by its name or its directory's; empty if not all tell one.
+
+    The names of a single file and of directories above SOURCE say less: shards are called train,
+    unless a name says otherwise.
+    """
     if len(paths) > 1:
-        return told_sides(paths, stems) or [""] * len(paths)
-    found = told_side(stems[0])
-    # shards are called train, unless the name of the file says otherwise
+        return told_sides(paths, list(map(_stem, paths))) or [""] * len(paths)
+    directory = "" if inside[0] == full_path(paths[0]) else posixpath.dirname(inside[0])
+    found = told_side(_stem(paths[0])) or told_side(posixpath.basename(directory))
     return [found.side if found is not None and "train" not in found.side else ""]
 
 

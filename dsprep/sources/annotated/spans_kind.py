@@ -9,10 +9,11 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
+from dsprep.findings import Finding
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
 from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.storage.files import entries, open_file
@@ -65,14 +66,22 @@ class SpansKind(AnnotationKind):
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.spans import scan_spans
 
-        found = [posixpath.join(source.root, path) for path in self.read_in_archive(place)]
+        paths = [posixpath.join(source.root, path) for path in self.read_in_archive(place)]
         if place.named:
-            found = [path for named in place.named for path in self._named(source, named)]
-        return scan_spans(self.made(source), found, source, place.files, self.below)
+            paths = [path for named in place.named for path in self._named(source, named)]
+        spans = self.made(source, place, paths)
+        scan = scan_spans(spans, paths, source, place.files, self.below)
+        others = [path for path in self.beside(place, scan.used) if path not in scan.used]
+        findings = [Finding("not-read", path) for path in others]
+        return scan._replace(findings=[*scan.findings, *findings], used=[*scan.used, *others])
 
-    def made(self, source: Source) -> Spans:
-        """Return what reads the files of a source, with the options of the user."""
+    def made(self, source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> Spans:
+        """Return what reads some files of a source, with the options of the user."""
         return self.spans()()
+
+    def beside(self, place: AnnotatedPlace, used: Collection[str]) -> Iterable[str]:
+        """Return the files that tell nothing else of the images, or that are not read."""
+        return ()
 
     def _named(self, source: Source, named: NamedPath) -> Sequence[str]:
         """Return the files that a user names: one, or its own in a directory."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Collection, Iterable
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.findings import Finding
 from dsprep.sources.annotated.spans_kind import SpansKind
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
-    from dsprep.places.scan import RunAll
-    from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.annotated.spans import Spans
-    from dsprep.sources.source import Source
 
 _NAME = re.compile(r"[^\n]{1,999}\.(?:jpe?g|png)", re.IGNORECASE)
 _COUNT = re.compile(r"\d{1,6}")
@@ -49,13 +46,10 @@ class WiderFaceKind(SpansKind):
     def is_own(self, path: str, head: bytes) -> bool:
         return self.texts.search(path) is not None and _are_faces(text_of(head))
 
-    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
-        scan = super().scan(source, place, run_all)
-        directories = {posixpath.dirname(path) for path in scan.used}
-        beside = filter(_BESIDE.search, place.others)
-        others = [path for path in beside if posixpath.dirname(path) in directories]
-        findings = [Finding("not-read", path) for path in others if path not in scan.used]
-        return scan._replace(findings=[*scan.findings, *findings], used=[*scan.used, *others])
+    def beside(self, place: AnnotatedPlace, used: Collection[str]) -> Iterable[str]:
+        directories = {posixpath.dirname(path) for path in used}
+        found = filter(_BESIDE.search, place.others)
+        return (path for path in found if posixpath.dirname(path) in directories)
 
 
 def _are_faces(text: str) -> bool:
