@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 from PIL import Image
 
 import dsprep
@@ -407,3 +408,53 @@ def test_damaged_hdf5_is_refused_or_rejected(tmp_path: Path) -> None:
         except DsprepError:
             continue
         assert all(isinstance(each, bytes | BadSample) for each in found)
+
+
+# MATLAB
+
+
+@pytest.mark.parametrize("how", ["plain", "compressed", "7.3"])
+def test_svhn(tmp_path: Path, how: str) -> None:
+    """Digits of SVHN: X is 32 x 32 x 3 x N, and the label 10 stands for 0, as torchvision says."""
+    whole, digits = images(30, 32, 32, 3), rng.integers(1, 11, (30, 1), dtype=np.uint8)
+    for side, own in (("extra", slice(12, 30)), ("test", slice(5, 12)), ("train", slice(0, 5))):
+        data = {"X": np.moveaxis(whole[own], 0, -1), "y": digits[own]}
+        path = tmp_path / f"{side}_32x32.mat"
+        if how == "7.3":
+            turned = {name: np.ascontiguousarray(each.T) for name, each in data.items()}
+            write_hdf5(path, turned, file={"userblock_size": 512})
+            data_of_file = path.read_bytes()
+            path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(512) + data_of_file[512:])
+        else:
+            scipy.io.savemat(path, data, do_compression=how == "compressed")
+    catalog, findings = read_source(make_source(str(tmp_path)))
+    assert catalog.sides == ("train", "test", "extra")
+    order = [*range(12, 30), *range(5, 12), *range(5)]
+    check(catalog, tmp_path, whole[order], (digits[order, 0] % 10).tolist())
+    assert "label 10 is the digit 0" in " ".join(map(str, findings))
+
+
+def test_numbers_of_matlab_are_class_numbers(tmp_path: Path) -> None:
+    """MATLAB saves whole numbers as doubles, and texts as objects."""
+    data = images(9, 8, 9)
+    arrays = {"images": np.moveaxis(data, 0, -1), "labels": np.arange(9.0), "about": "digits"}
+    scipy.io.savemat(tmp_path / "a.mat", arrays)
+    catalog, findings = read_source(make_source(str(tmp_path / "a.mat")))
+    check(catalog, tmp_path, data, list(range(9)))
+    assert "about (1 x 6 objects)" in " ".join(map(str, findings))
+
+
+def test_damage_in_matlab_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    data = {"X": images(9, 9, 3, 20), "y": np.arange(20)}
+    for packed in (False, True):
+        scipy.io.savemat(path, data, do_compression=packed)
+        whole = path.read_bytes()
+        for at in [*range(400), *range(400, len(whole), 211)]:
+            path.write_bytes(whole[:at] + bytes((whole[at] ^ 0x5A,)) + whole[at + 1 :])
+            try:
+                catalog = catalog_of(path)
+                found = list(catalog.reader.read(catalog.rows()))
+            except DsprepError:
+                continue
+            assert all(isinstance(each, bytes | BadSample) for each in found)

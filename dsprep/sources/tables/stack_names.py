@@ -18,13 +18,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
+from struct import calcsize
 from typing import NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.images.pixels import Shape, parse_shape, shape_of
 from dsprep.places.names import SPLITS
+from dsprep.places.zip import Packed
+from dsprep.sample import image_kind_of
 from dsprep.schema import Choice
 from dsprep.sources.kind import SourcePlace
+from dsprep.sources.mat_file import variables
 from dsprep.sources.source import ARRAYS
 from dsprep.sources.tables.arrays import (
     Array,
@@ -37,12 +41,24 @@ from dsprep.sources.tables.arrays import (
     zipped_arrays,
 )
 from dsprep.sources.tables.hdf5 import HDF5, PACKED_HDF5, H5Array, h5_arrays, h5_values
+from dsprep.storage.files import OpenFile
 from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_some
 
-OF_ARRAYS = (*ARRAYS, *HDF5, *PACKED_HDF5)
+MATLAB = ".mat"
+
+OF_ARRAYS = (*ARRAYS, *HDF5, *PACKED_HDF5, MATLAB)
 """The extensions of files that may hold arrays of images."""
 
+_NESTED = (*ARRAYS, *HDF5, *PACKED_HDF5)
+
+SVHN = re.compile(r"(train|test|extra)_32x32")
+"""The names of SVHN's files of digits (http://ufldl.stanford.edu/housenumbers)."""
+
+OBJECTS = "O"
+"""The code of items of MATLAB that are no numbers."""
+
+_MATLAB_HDF5 = b"MATLAB 7.3"  # what files of this version begin with
 _LEAST_EDGE = 8  # pixels; smaller arrays are rather numbers
 _CHANNELS = (1, 3, 4)
 _QUICKDRAW = re.compile(r"numpy_bitmap|quick_?draw", re.IGNORECASE)
@@ -70,6 +86,7 @@ class NamedArray(NamedTuple):
     array: Array
     is_alone: bool  # whether its file holds one array, so that its name says nothing
     h5: H5Array | None = None  # for HDF5
+    is_turned: bool = False  # whether columns of pixels lie where rows do, as MATLAB has them
 
     @property
     def where(self) -> str:
@@ -84,6 +101,8 @@ class NamedArray(NamedTuple):
     @property
     def side(self) -> str:
         """The side that its names tell; empty if they tell none, or several."""
+        if of_svhn := SVHN.fullmatch(self.file):
+            return of_svhn[1]
         found = {SPLITS[word] for word in self.words if word in SPLITS}
         return found.pop() if len(found) == 1 else ""
 
@@ -165,12 +184,14 @@ def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]
             arrays = h5_arrays(path, opened)
             is_one = len(arrays) == 1
             return [NamedArray(path, state, file, h5.array, is_one, h5) for h5 in arrays], [], []
+        if extension.lower() == MATLAB:
+            return [*_of_matlab(path, file, opened)], [], []
         if extension.lower() == ".npy":
             array = read_header(path, Plain(opened), 0, state.size, None)
             return [NamedArray(path, state, file, array._replace(name=file), True)], [], []
         members, others = zipped_arrays(path, opened)
-    nested = [name for name in others if name.lower().endswith(OF_ARRAYS)]
-    if nested:
+    nested = [name for name in others if name.lower().endswith(_NESTED)]
+    if nested and not any(map(image_kind_of, others)):
         raise SourceError(f"{path}: holds {nested[0]}, which is read from a file: unpack the zip")
     found = []
     for array, _, _ in members:
@@ -179,6 +200,33 @@ def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]
         else:
             found.append(NamedArray(path, state, array.name, array, True))
     return found, members, others
+
+
+def _of_matlab(path: str, file: str, opened: OpenFile) -> Iterator[NamedArray]:
+    """Yield the variables of a file of MATLAB, in which N images are H x W x C x N."""
+    state = opened.facts()
+    if opened.pread(len(_MATLAB_HDF5), 0) == _MATLAB_HDF5:
+        for h5 in h5_arrays(path, opened):
+            array, is_turned = _upright(h5.array, h5.array.shape[::-1])
+            yield NamedArray(path, state, file, array, False, h5, is_turned)
+        return
+    read = Plain(opened).read
+    for found in variables(read, state.size, path):
+        # a stream of zlib has two bytes before the deflated ones
+        packed = Packed(found.start + 2, found.size - 2, True, ()) if found.is_packed else None
+        code, size = (found.code, calcsize(f"={found.code}")) if found.code else (OBJECTS, 0)
+        array = Array(
+            *(found.name, found.order, code, size, found.shape, True, found.numbers, packed)
+        )
+        array, is_turned = _upright(array, found.shape) if found.is_bytes else (array, False)
+        yield NamedArray(path, state, file, array, False, None, is_turned)
+
+
+def _upright(array: Array, shape: tuple[int, ...]) -> tuple[Array, bool]:
+    """Return an array of images as NumPy would have it, and whether it is one; or as it is."""
+    if array.code != "B" or len(shape) not in (3, 4):
+        return array, False
+    return array._replace(shape=(shape[-1], *shape[:-1]), by_column=False), True
 
 
 def labels_beside(paths: Sequence[str]) -> list[NamedArray]:
@@ -217,6 +265,7 @@ def pairs_of(
     stacks = [each for each, _ in shapes]
     _require_apart(stacks)
     others = [each for each in (*found, *beside) if each not in stacks]
+    others = [each for each in others if each.array.code != OBJECTS]
     if choice.label is None:
         others = [each for each in others if each.is_called(_LABELS)]
     else:

@@ -36,6 +36,7 @@ class Stack(NamedTuple):
     packed: Packed | None = None  # the deflated bytes that it is in
     data_set: str = ""  # its name in a file of HDF5, which h5py unpacks
     is_by_row: bool = True  # whether HDF5 unpacks each image without others
+    is_turned: bool = False  # whether its pixels are C x W x H, as MATLAB has them
 
     @property
     def size(self) -> int:
@@ -103,7 +104,8 @@ class StackReader(Reader):
         stacks = list(self.stacks)
         for number, at in enumerate(self._to_spool()):
             path = os.path.join(directory, str(number))
-            stacks[at] = Stack(path, None, stacks[at].images, stacks[at].shape, 0)
+            images, shape = stacks[at].images, stacks[at].shape
+            stacks[at] = Stack(path, None, images, shape, 0, is_turned=stacks[at].is_turned)
         return replace(self, stacks=tuple(stacks))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
@@ -139,7 +141,21 @@ class StackReader(Reader):
             return
         for row in range(run.first, run.last):
             at = rows.offsets[row] - run.start
-            yield encode_raw(data[at : at + stack.size], stack.shape, self.quickly)
+            pixels = data[at : at + stack.size]
+            if stack.is_turned:
+                pixels = _upright(pixels, stack.shape)
+            yield encode_raw(pixels, stack.shape, self.quickly)
+
+
+def _upright(pixels: bytes, shape: Shape) -> bytes:
+    """Return pixels row by row that lie column by column, in a plane for each channel."""
+    height, width, channels, _ = shape
+    found = bytearray(len(pixels))
+    for plane in range(channels):
+        for column in range(width):
+            at = (plane * width + column) * height
+            found[column * channels + plane :: width * channels] = pixels[at : at + height]
+    return bytes(found)
 
 
 def _leave(file: Bytes | None, stack: Stack) -> None:

@@ -12,6 +12,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.formats.stream import is_bomb
 from dsprep.numbering import number_classes, numbers_of, require_lines
 from dsprep.places.files import with_sides_of_files
 from dsprep.schema import LABEL, Field, Schema
@@ -20,6 +21,9 @@ from dsprep.sources.tables.arrays import ZippedArray, opened_arrays, require_who
 from dsprep.sources.tables.hdf5 import require_sound
 from dsprep.sources.tables.stack_names import (
     CLASS_NAMES,
+    MATLAB,
+    OBJECTS,
+    SVHN,
     LabeledStack,
     NamedArray,
     arrays_in,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
 _TOLD = "the arrays"
 _BEFORE_CLASS = "full_numpy_bitmap_"  # what names of QuickDraw begin with if a browser loaded them
+_SVHN_CLASSES = 10
 _ODD = re.compile(r"[^\w .+-]")
 
 
@@ -82,6 +87,12 @@ def _stack(pair: LabeledStack) -> Stack:
         )
     path, state, h5 = pair.images.path, pair.images.state, pair.images.h5
     found = Stack(path, state, array.shape[0], pair.shape, array.start, array.packed)
+    found = found._replace(is_turned=pair.images.is_turned)
+    if array.packed is not None and is_bomb(array.bytes, array.packed.size):
+        raise SourceError(
+            f"{pair.images.where}: {array.bytes:,} bytes, compressed to {array.packed.size:,}: "
+            "a bomb"
+        )
     if h5 is None or h5.is_plain:
         return found
     with opened_arrays(path) as file:
@@ -106,7 +117,8 @@ def _no_images(place: SourcePlace, found: Sequence[NamedArray]) -> SourceError:
 
 def _shown(found: NamedArray) -> str:
     array = found.array
-    kind = "bytes" if array.code == "B" else array._replace(shape=(1,)).type
+    known = {"B": "bytes", OBJECTS: "objects"}
+    kind = known.get(array.code, array._replace(shape=(1,)).type)
     return f"({' x '.join(map(str, array.shape)) or 1} {kind})"
 
 
@@ -208,7 +220,19 @@ def _read(source: Source, pair: LabeledStack) -> Labels:
     with own.opened() as (array, file):
         if array.shape[:1] == (1,) and len(array.shape) == 2:
             array = array._replace(shape=array.shape[1:])
-        return read_labels(source, own.where, array, file, pair.length)
+        found = read_labels(source, own.where, array, file, pair.length)
+    if not own.path.lower().endswith(MATLAB):
+        return found
+    if found.values.dtype.is_float() and (found.values % 1 == 0).all():
+        found = found._replace(kind=found.kind.replace("float64", "int"))  # MATLAB's usual type
+        found = found._replace(values=found.values.cast(pl.Int64))
+    if _is_svhn(pair):
+        found = found._replace(values=found.values % _SVHN_CLASSES)
+    return found
+
+
+def _is_svhn(pair: LabeledStack) -> bool:
+    return SVHN.fullmatch(pair.images.file) is not None and pair.labels is not None
 
 
 def _names_in(found: Sequence[NamedArray], labels: pl.Series) -> tuple[str, ...] | None:
@@ -234,6 +258,8 @@ def _notes(pairs: Sequence[LabeledStack], found: Sequence[NamedArray]) -> Iterat
     yield Finding(
         "note", "", f"{what} became images of {pairs[0].shape} (height, width, channels){whose}"
     )
+    if any(map(_is_svhn, pairs)):
+        yield Finding("note", "", "SVHN's label 10 is the digit 0, so its class number is 0")
     idle = [f"{each.array.name} {_shown(each)}" for each in found if each not in used]
     if idle:
         yield Finding("note", "", f"arrays that are not read: {format_some(idle)}")

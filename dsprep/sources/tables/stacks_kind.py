@@ -21,7 +21,7 @@ _LOOKED_AT = 8  # files whose heads show whether there are arrays of images
 
 
 class StacksKind(SourceKind):
-    """Arrays of images with arrays of labels, in files of NumPy or HDF5."""
+    """Arrays of images with arrays of labels, in files of NumPy, HDF5 or MATLAB."""
 
     names: ClassVar[tuple[str, ...]] = ("stacks",)
     noun: ClassVar[str] = "arrays of images"
@@ -60,8 +60,9 @@ def _first_stack(place: SourcePlace, source: Source) -> str:
     are_fields = {*choice.only, *choice.drop, *choice.rename}
     for path in stack_names.files_at(place)[:_LOOKED_AT]:
         try:
-            found = stack_names.arrays_in(path)[0]
-            if are_fields.intersection(each.array.name for each in found):
+            found, _, others = stack_names.arrays_in(path)
+            names = (each.array.name for each in found)
+            if are_fields.intersection(names) or any(map(image_kind_of, others)):
                 return ""
             of_quickdraw = stack_names.are_of_quickdraw(found)
             for each in found:
