@@ -231,7 +231,7 @@ def test_classes_stay_classes(tmp_path: Path) -> None:
     ("paths", "options", "why"),
     [
         (["nowhere.json"], {}, "does not exist"),
-        (["images"], {}, "--annotation-format coco or csv"),
+        (["images"], {}, "its format is unclear: give --annotation-format "),
         (["data.yaml", "annotations"], {}, "are of COCO and YOLO"),
         (["labels", "labels"], {}, "give one path"),
         (["labels"], {"voc_origin": 1}, "annotations of YOLO"),
@@ -299,7 +299,7 @@ def test_files_of_coco_itself(tmp_path: Path) -> None:
     assert f"give those to take: {given}" in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["ICDAR", "LabelMe"])
+@pytest.mark.parametrize("name", ["ICDAR", "VoTT"])
 def test_what_a_user_names_is_refused_by_its_own_name(tmp_path: Path, name: str) -> None:
     path, text = HEADS_OF_KINDS[name]
     root = write(tmp_path, {"000.jpg": None, path: text})

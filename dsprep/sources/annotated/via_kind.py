@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _PROJECT = '"_via_img_metadata"'
-_ITEM = ('"filename"', '"regions"', '"shape_attributes"|"file_attributes"')
+_ITEM = (r'"regions"\s*:\s*[\[{]', '"shape_attributes"|"file_attributes"')
 _COLUMNS = ("filename,", "region_shape_attributes", "region_attributes")
 
 
