@@ -39,7 +39,6 @@ class Unread(NamedTuple):
 
 _JSON, _XML, _TXT = r"\.json[l]?$", r"(?:\.xml|/[^./]+)$", r"\.txt$"
 _TRACKS = rf"\d+ -?\d+ [A-Za-z_]\w*(?: +{_NUMBER}){{14,15}}"
-_DOTA = rf"(?:{_NUMBER}[ ,]+){{8}}[A-Za-z][\w-]*(?: +\d)?"
 _ICDAR = rf"(?:{_NUMBER} ?, ?){{8}}[^\s,].*|\d+,? +\d+,? +\d+,? +\d+,? +\".*\""
 _MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
 _YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
@@ -56,8 +55,6 @@ UNREAD = (
     Unread("ADE20K", _TXT, (), (_ADE,)),
     Unread("ADE20K", _JSON, ('"annotation"\\s*:\\s*\\{', '"filename"', '"imsize"|"object"')),
     Unread("AVA", r"(?:^|/)ava_[^/]*\.csv$", (), (_AVA,)),
-    Unread("DOTA", _TXT, (), (r"imagesource:.*", r"gsd:.*", _DOTA)),
-    Unread("DOTA", _TXT, (), (_DOTA,)),
     Unread("MOT", r"(?:^|/)(?:gt|det|labels)[^/]*\.txt$", (), (_MOT,)),
     Unread("ICDAR", _TXT, (), (_ICDAR,)),
     Unread("300-W", r"\.pts$", (r"^version:", r"n_points:")),

@@ -16,6 +16,7 @@ from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.create_ml_kind import CreateMlKind
 from dsprep.sources.annotated.cvat_kind import CvatKind
+from dsprep.sources.annotated.dota_kind import DotaKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
@@ -29,7 +30,7 @@ from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
-from tests.sources import test_celeba, test_open_images
+from tests.sources import test_celeba, test_dota, test_open_images
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, boxes, coco, labelme, read, voc, voc_object, write
 
@@ -175,6 +176,13 @@ class TestLabelme(AnnotationTests):
         "json/b.json": labelme(),
     }
     named = "json"
+    is_claimed = True
+
+
+class TestDota(AnnotationTests):
+    kind = DotaKind
+    files = test_dota.SET
+    named = "labelTxt"
     is_claimed = True
 
 

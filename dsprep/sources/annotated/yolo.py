@@ -108,7 +108,7 @@ def scan_yolo(
     used = sorted({of_image[path] for path in chosen if path in of_image})
     annotations = YoloTexts(below, None if names is None else len(names), told.pose)
     looked = look_at(annotations, [(path, texts[path]) for path in used], run_all)
-    _require_unrotated(found, looked)
+    _note_rotated(found, looked, notes)
     names = _numbers_as_names(looked, notes) if names is None else names
     _note_equal_rows(looked, notes)
     lost = _lost_images(found, of_image)
@@ -197,17 +197,12 @@ def _chosen(
     return [path for path in chosen if path in of_image] if drops else chosen
 
 
-def _require_unrotated(found: _Set, looked: TextsSummary) -> None:
-    """Refuse rotated boxes, which have four corners as polygons may have."""
-    told, rotated = found.data_yaml, looked.facts.get(_ROTATED, 0)
-    are_rotated = told.task == "" and rotated and rotated == looked.facts[_FILLED]
-    if told.task == "obb" or are_rotated:
-        says = f"{found.config} says task: obb" if told.task else "each row has four corners"
-        where = found.config or "a file data.yaml there"
-        raise SourceError(
-            f"{found.below}: {says}, as rotated boxes (OBB) have, which are not read: if these are "
-            f"polygons, write the line task: segment into {where}"
-        )
+def _note_rotated(found: _Set, looked: TextsSummary, notes: list[Finding]) -> None:
+    """Say that rotated boxes, which have four corners as polygons may have, are polygons."""
+    task, rotated = found.data_yaml.task, looked.facts.get(_ROTATED, 0)
+    if task in ("", "obb") and rotated and rotated == looked.facts[_FILLED]:
+        said = "each object has four corners, as rotated boxes (OBB) have: kept as polygons"
+        notes.append(Finding("note", "", f"{said}, with the boxes around them"))
 
 
 def _note_equal_rows(looked: TextsSummary, notes: list[Finding]) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CONFIGS = ("data.yaml", "data.yml", "dataset.yaml", OBJ_DATA)
 
 _LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
+_OF_DOTA = re.compile(r"(?:^|/)labelTxt[^/]*/")
 _TEXT = re.compile(r"(?i)\.txt$")
 _ROW = re.compile(rb"\d+(?:\.0*)?(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){4,}")
 _ROWS = 5  # rows that are looked at
@@ -42,8 +43,10 @@ class YoloKind(AnnotationKind):
     names: ClassVar = ("yolo",)
     words: ClassVar = "YOLO"
     help: ClassVar = "data.yaml or the directory of labels of YOLO"
-    contents: ClassVar = "boxes, polygons or poses; sides"
-    not_read: ClassVar = "confidences, rotated boxes"
+    contents: ClassVar = (
+        "boxes, rotated boxes (as polygons of four corners), polygons or poses; sides"
+    )
+    not_read: ClassVar = "confidences: refused"
     example: ClassVar = "dsprep pack dataset shards --to webdataset"
     extensions: ClassVar = (".yaml", ".yml")
     files: ClassVar = re.compile(
@@ -62,7 +65,8 @@ class YoloKind(AnnotationKind):
         return _TEXT.search(path) is not None and _are_rows(head)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        if config := next(iter(_configs(place)), ""):
+        is_dota = place.first(_OF_DOTA, "txt")  # as Roboflow has it, beside data.yaml
+        if not is_dota and (config := next(iter(_configs(place)), "")):
             return Claim(Sure.MARKED, config)
         heads = place.heads(_TEXT)
         texts = {*filter(_LABEL.search, heads), *place.named_as_images(heads)}
