@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -244,10 +245,11 @@ def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
     sides = [path for path in above if path not in apart]
     own = (path for path in sides if apart[0].startswith(path))
     side = next(own, sides[0])
+    images, masks = (shlex.quote(posixpath.join(root, each)) for each in (side, apart[0]))
     raise SourceError(
         f"{root}: {apart[0]}/ is called like the masks or annotations of {side}/, and images lie "
-        f"in it: give each side with its masks, such as {posixpath.join(root, side)} --masks "
-        f"{posixpath.join(root, apart[0])}; or give --from images to pack all as images"
+        f"in it: give each side with its masks, such as {images} --masks {masks}; or give --from "
+        "images to pack all as images"
     )
 
 

@@ -14,6 +14,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import SourceError
@@ -62,8 +63,20 @@ def advise(table: Iterable[Advice], given: object, **facts: object) -> Advised |
         found = each.test(given)
         if found is not None:
             known = {**facts, **found}
-            return Advised(each.seen.format(**known), each.do.format(**known))
+            return Advised(WORDS.format(each.seen, **known), WORDS.format(each.do, **known))
     return None
+
+
+class _Words(Formatter):
+    """Formats words in which `{path!q}` is a path as a shell takes it."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion == "q":
+            return shlex.quote(str(value))
+        return super().convert_field(value, conversion)  # type: ignore[arg-type]
+
+
+WORDS = _Words()
 
 
 def refuse(path: str, table: Iterable[Advice], text: str) -> None:
@@ -121,7 +134,7 @@ def _lists(paths: Sequence[str]) -> Facts | None:
         return None
     several = len({split for path in paths if (split := split_of(path))}) > 1
     every = pattern_of(paths) if several else os.path.join(os.path.dirname(paths[0]), "*.lst")
-    return {"first": shlex.quote(paths[0]), "every": shlex.quote(every)}
+    return {"first": paths[0], "every": every}
 
 
 def _separated(separator: str | None) -> Facts | None:
@@ -189,7 +202,7 @@ def _splits_together(given: ClassDirectories) -> Facts | None:
         "names": format_some([f"{split}/" for split in splits]),
         "depth": splits[0].count("/") + 1,
         "first": first,
-        "others": "".join(f", or {each}" for each in others),
+        "others": "".join(f", or {shlex.quote(each)}" for each in others),
     }
 
 
@@ -292,7 +305,7 @@ CELLS_OF_SOURCE = (
     Advice(
         "the column {column} names images, such as {first}",
         _images_in_cells,
-        "give their folder as SOURCE, with --labels {path}; --from csv packs the table without "
+        "give their folder as SOURCE, with --labels {path!q}; --from csv packs the table without "
         "them",
     ),
 )
@@ -321,8 +334,8 @@ TABLE_TO_SPLIT = (
     Advice(
         "a table, and no images",
         _if(lambda path: path.lower().endswith((".csv", ".tsv"))),
-        "give the directory of its images as SOURCE, and --labels {path}; if its rows are the "
-        "samples, dsprep pack {path} OUT --to FORMAT --split train=0.8,val=0.2 writes shards of "
+        "give the directory of its images as SOURCE, and --labels {path!q}; if its rows are the "
+        "samples, dsprep pack {path!q} OUT --to FORMAT --split train=0.8,val=0.2 writes shards of "
         "each side, and --drop NAME leaves out a column",
     ),
 )
@@ -339,7 +352,7 @@ CLASSES_IN_NAMES = tuple(
 """Images without labels: tests get the names of their files."""
 
 _PARTS = (
-    "if the classes lie in it, name {top} as the source; if each holds a part of every sample, "
+    "if the classes lie in it, name {top!q} as the source; if each holds a part of every sample, "
     "name the parts: "
 )
 _SPLITS_SEEN = "{names} look like splits, and are part of the names of classes here"
@@ -350,7 +363,7 @@ SPLITS_AS_CLASSES = (
         _SPLITS_SEEN,
         _splits_together,
         "to make shards of its own of each, give --sides-from {depth}; to read one split, name it "
-        "as the source: dsprep pack {first}{others}",
+        "as the source: dsprep pack {first!q}{others}",
     ),
     Advice(
         _SPLITS_SEEN,
@@ -359,7 +372,7 @@ SPLITS_AS_CLASSES = (
     ),
 )
 KINDS_AS_CLASSES = (
-    Advice(_KINDS_SEEN, _images_and_masks, _PARTS + "dsprep pack {top} --masks {masks}"),
+    Advice(_KINDS_SEEN, _images_and_masks, _PARTS + "dsprep pack {top!q} --masks {masks!q}"),
     Advice(
         _KINDS_SEEN,
         _kinds_of_files,
@@ -372,11 +385,11 @@ DIRECTORY_AS_LIST = (
     Advice(
         "is a directory of lists",
         _lists,
-        "give one of them, --list {first}, or make shards of each of them, --list {every}",
+        "give one of them, --list {first!q}, or make shards of each of them, --list {every!q}",
     ),
     Advice("is a directory without lists", _if(lambda paths: not paths), "give --list FILE.lst"),
 )
 """A directory that is given with --list: tests get the paths of the lists in it."""
 
-TABLE_BESIDE = (Advice("{path} is not read", _if(bool), "give --labels {path}"),)
+TABLE_BESIDE = (Advice("{path} is not read", _if(bool), "give --labels {path!q}"),)
 """The one table beside images: tests get its path, empty if there is none."""

@@ -19,6 +19,7 @@ from tests.sources.boxes import ROW, box, coco, write
 Run: TypeAlias = Callable[..., Finished]
 Set: TypeAlias = dict[str, str | bytes | None]
 
+SOURCE = "a set"  # a shell takes it for two words
 IMAGES: Set = dict.fromkeys(f"{at}.jpg" for at in range(4))
 CELEBA = "4\nBald Young\n" + "".join(f"{at}.jpg -1 {at % 2 * 2 - 1}\n" for at in range(4))
 ICDAR = "5,5,30,5,30,15,5,15,Genaxis Theatre\n"
@@ -111,8 +112,8 @@ ALSO: dict[str, tuple[str, ...]] = {
 
 _WORD = r"(?:'[^']*'|[^\s'\";()]+)"
 _ADVICE = re.compile(rf"--[a-z][a-z-]+(?: {_WORD})?(?: --[a-z][a-z-]+(?: {_WORD})?)*")
-_SOURCE = re.compile(r"SOURCE (\S+) and (--masks \S+)")
-_SOURCES = re.compile(r"as SOURCE, (\S+) or ([^\s;]+)")
+_SOURCE = re.compile(rf"SOURCE ({_WORD}) and (--masks {_WORD})")
+_SOURCES = re.compile(rf"as SOURCE, ({_WORD}) or ({_WORD})")
 _COLUMN = re.compile(r"(--(?:path|label)-column): ((?:'[^']*'(?:, )?)+)")
 _MEANT = {"--path-column": ("picture",), "--label-column": ("what", "Bald", "haze")}
 """The columns of the layouts that a user would name."""
@@ -135,9 +136,9 @@ def advised(message: str, source: str, given: tuple[str, ...]) -> Iterator[tuple
         yield source, shlex.split(" ".join(without))
     for line in message.splitlines():
         for roots in _SOURCES.findall(line):
-            yield from ((root, []) for root in roots)
+            yield from ((shlex.split(root)[0], []) for root in roots)
         for root, masks in _SOURCE.findall(line):
-            yield root, shlex.split(masks)
+            yield shlex.split(root)[0], shlex.split(masks)
         for option, columns in _COLUMN.findall(line):
             meant = [name for name in _MEANT[option] if f"'{name}'" in columns]
             yield from ((source, [option, name]) for name in meant)
@@ -155,10 +156,10 @@ def advised(message: str, source: str, given: tuple[str, ...]) -> Iterator[tuple
 def test_each_advice_of_a_refusal_works(
     name: str, run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, {f"in/{path}": content for path, content in LAYOUTS[name].items()})
+    write(tmp_path, {f"{SOURCE}/{path}": content for path, content in LAYOUTS[name].items()})
     for path in ("t.csv", "t.txt", "Anno"):
-        if (tmp_path / "in" / path).exists():
-            (tmp_path / path).symlink_to(tmp_path / "in" / path)
+        if (tmp_path / SOURCE / path).exists():
+            (tmp_path / path).symlink_to(tmp_path / SOURCE / path)
     monkeypatch.chdir(tmp_path)
     seen = set[tuple[str, ...]]()
     works, refused = list[str](), dict[str, str]()
@@ -184,7 +185,7 @@ def test_each_advice_of_a_refusal_works(
             kept = [word for word in given if word != "--parts" or "--pair" not in words]
             follow(root, (*kept, *words), depth + 1)
 
-    follow("in", ALSO.get(name, ()), 0)
+    follow(SOURCE, ALSO.get(name, ()), 0)
     assert refused, "nothing was refused"
     assert works, json.dumps(refused, indent=1)
     print(json.dumps({"works": works, "refused": refused}, indent=1))

@@ -13,7 +13,7 @@ import pytest
 from dsprep.cli.main import cli
 from dsprep.errors import SourceError
 from dsprep.sources import advice
-from dsprep.sources.advice import Advice, ClassDirectories, advise, refuse
+from dsprep.sources.advice import WORDS, Advice, ClassDirectories, advise, refuse
 from dsprep.sources.labels.table import find_separator
 from dsprep.sources.unread import UNREAD
 
@@ -95,6 +95,10 @@ def options_of(command: click.Command) -> set[str]:
     return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
 
 
+def test_a_path_is_one_word_of_a_shell() -> None:
+    assert WORDS.format("{a!q} {b!q} {a}", a="it's", b="b") == """'it'"'"'s' b it's"""
+
+
 def test_each_row_is_seen_and_nothing_else_is() -> None:
     assert tables().keys() == EXAMPLES.keys() == OTHERS.keys() | {"DIRECTORY_AS_LIST"}
     for name, table in tables().items():
@@ -102,7 +106,7 @@ def test_each_row_is_seen_and_nothing_else_is() -> None:
         for row, example in zip(table, EXAMPLES[name], strict=True):
             facts = row.test(example)
             assert facts is not None, (name, row.seen)
-            words = row.seen.format(**FACTS, **facts), row.do.format(**FACTS, **facts)
+            words = tuple(WORDS.format(text, **FACTS, **facts) for text in (row.seen, row.do))
             assert advise(table, example, **FACTS) == words
         if name in OTHERS:
             assert advise(table, OTHERS[name], **FACTS) is None, name

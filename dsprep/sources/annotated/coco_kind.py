@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -177,7 +178,10 @@ def _require_one_kind(root: str, named: Sequence[str]) -> None:
     """Refuse COCO's own annotations, which have the persons of an image in two files."""
     parts = {kind: [p for p in named if f"{kind}_" in posixpath.basename(p)] for kind in _OBJECTS}
     if all(parts.values()):
-        given = (" ".join(f"--annotations {path}" for path in paths) for paths in parts.values())
+        given = (
+            " ".join(f"--annotations {shlex.quote(path)}" for path in paths)
+            for paths in parts.values()
+        )
         raise SourceError(
             f"{root}: has files of instances and of person_keypoints for the same images: give "
             f"those to take: {', or '.join(given)}"
@@ -193,8 +197,9 @@ def _require_most(scan: Scan, place: AnnotatedPlace, path: str) -> None:
     if 0 < 2 * count < len(images):
         given = path if place.files.archive else os.path.join(place.root, path)
         raise SourceError(
-            f"{scan.where}: names {count:,} of {len(images):,} images: give --annotations {given} "
-            f"to pack these alone, or --leave-out {path} to pack all images without it"
+            f"{scan.where}: names {count:,} of {len(images):,} images: give --annotations "
+            f"{shlex.quote(given)} to pack these alone, or --leave-out {shlex.quote(path)} to pack "
+            "all images without it"
         )
 
 

@@ -306,8 +306,8 @@ def _require_none_above(place: AnnotatedPlace, kinds: Sequence[AnnotationKind]) 
             found = _found_above(DirectoryAbove(posixpath.dirname(above), name), kinds)
     if found:
         raise SourceError(
-            f"{place.root}: {found} may be its annotations: give --annotations {found} to take "
-            "them, or --from images to pack the images alone"
+            f"{place.root}: {found} may be its annotations: give --annotations "
+            f"{shlex.quote(found)} to take them, or --from images to pack the images alone"
         )
 
 

@@ -190,7 +190,7 @@ def _which(root: str, one: str, other: str) -> str:
     tops = [path.rpartition("/")[0] for path in (one, other)]
     if tops[0] == tops[1]:
         return ": write its extension into the table"
-    named = (os.path.join(root, top) for top in sorted(tops, reverse=True))
+    named = [shlex.quote(os.path.join(root, top)) for top in sorted(tops, reverse=True)]
     return (
         f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
         "names images of several directories, write these into it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -160,9 +161,10 @@ def _notes_on_sides(classes: Sequence[str], paths: pl.Series, root: str) -> list
     if not sides or not others:
         return []
     are, named = (format_some([f"{name}/" for name in some]) for some in (sides, others))
+    first = shlex.quote(os.path.join(root, sides[0]))
     detail = (
         f"{are} are called like sides of a data set, but not {named}: all are classes here; to "
-        f"read one side, name it as the source: dsprep pack {os.path.join(root, sides[0])}"
+        f"read one side, name it as the source: dsprep pack {first}"
     )
     hint = hint_in_names(paths)
     return [Finding("note", "", each) for each in (detail, hint) if each]
