@@ -73,7 +73,7 @@ class _Words(Formatter):
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         if conversion == "q":
             return shlex.quote(str(value))
-        return super().convert_field(value, conversion)  # type: ignore[arg-type]
+        return super().convert_field(value, conversion)
 
 
 WORDS = _Words()
