@@ -28,6 +28,7 @@ KINDS = {
     "create-ml": "annotated.create_ml_kind:CreateMlKind",
     "via": "annotated.via_kind:ViaKind",
     "wider-face": "annotated.wider_face_kind:WiderFaceKind",
+    "cub": "annotated.cub_kind:CubKind",
     "dota": "annotated.dota_kind:DotaKind",
     "labelme": "annotated.labelme_kind:LabelmeKind",
 }

@@ -15,6 +15,7 @@ from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.create_ml_kind import CreateMlKind
+from dsprep.sources.annotated.cub_kind import CubKind
 from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.dota_kind import DotaKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
@@ -176,6 +177,19 @@ class TestLabelme(AnnotationTests):
         "json/b.json": labelme(),
     }
     named = "json"
+    is_claimed = True
+
+
+class TestCub(AnnotationTests):
+    kind = CubKind
+    files = {
+        "images/a/1.jpg": None,
+        "images/b/2.jpg": None,
+        "texts/images.txt": "1 a/1.jpg\n2 b/2.jpg\n",
+        "texts/image_class_labels.txt": "1 1\n2 2\n",
+        "texts/bounding_boxes.txt": "1 1 2 3 4\n2 5 6 7 8\n",
+    }
+    named = "texts"
     is_claimed = True
 
 

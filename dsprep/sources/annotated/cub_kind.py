@@ -1,0 +1,58 @@
+"""The texts of CUB-200-2011 and of sets like it, as a kind of annotations."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
+from dsprep.sources.kind import Claim, Sure
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.source import Source
+
+_CLASSES_OF_IMAGES, _IMAGES = "image_class_labels.txt", "images.txt"
+_OWN = re.compile(rf"(?:^|/){re.escape(_CLASSES_OF_IMAGES)}$")
+
+
+class CubKind(AnnotationKind):
+    """CUB-200-2011: a text each for the names, classes, boxes and sides of images, by their ids."""
+
+    names: ClassVar = ("cub",)
+    words: ClassVar = "CUB-200-2011"
+    contents: ClassVar = (
+        "a class and a box for each image, its parts as keypoints; the sides of `train_test_split`"
+    )
+    not_read: ClassVar = "attributes, clicks on parts, segmentations"
+    example: ClassVar = "dsprep pack CUB_200_2011 shards --to webdataset"
+    files: ClassVar = re.compile(
+        r"(?:^|/)(?:images|classes|image_class_labels|bounding_boxes|train_test_split"
+        r"|part_locs|parts)\.txt$"
+    )
+    texts: ClassVar = files
+
+    @classmethod
+    def saved(cls) -> Mapping[str, Callable[..., Any]]:
+        from dsprep.sources.annotated.boxes import TableBoxes
+
+        return {"table-boxes": TableBoxes}
+
+    def is_own(self, path: str, head: bytes) -> bool:
+        return _OWN.search(path) is not None
+
+    def claim(self, place: AnnotatedPlace) -> Claim | None:
+        found = place.first(_OWN, "txt")
+        images = posixpath.join(posixpath.dirname(found), _IMAGES)
+        return Claim(Sure.MARKED, found) if found and images in place.others else None
+
+    def looks_like(self, path: NamedPath) -> bool:
+        return {_CLASSES_OF_IMAGES, _IMAGES} <= set(path.names)
+
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.cub import scan_cub
+
+        return scan_cub(source, place)
