@@ -112,6 +112,11 @@ def _warps(known: Given) -> bool:
 
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
     "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
+    "packable": (lambda known: known["format"] in ("tfrecord", "mds"), ["format"]),
+    "zstd": (
+        lambda known: known.get("--compression") != "zstd" or known["format"] == "mds",
+        ["format"],
+    ),
     "webdataset": (lambda known: known["format"] == "webdataset", ["format"]),
     "lines": (lambda known: known["format"] == "csv", ["format"]),
     "recordio": (lambda known: known["format"] == "recordio", ["format"]),
@@ -256,8 +261,10 @@ convert: --apart excludes stream
     the name is that of {single}; leave it out
 --name excludes carried
     shards keep the names that they have in SOURCE, or those of lists, unless a size is given
---compression needs tfrecord
-    it goes with tfrecord, not with {format}
+--compression needs packable
+    it goes with tfrecord and mds, not with {format}
+--compression needs zstd
+    zstd goes with mds, not with {format}; give --compression gzip
 --features needs features
     it goes with tfrecord, which is neither read nor written; leave it out
 --compression needs suffix

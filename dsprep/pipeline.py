@@ -516,7 +516,7 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> TriedSamples:
             if isinstance(sample, BadSample):
                 raise sample
             fields = sample.fields
-            parts = layout.encode(sample) if layout.concatenative else []
+            parts = layout.encode(sample) if layout.in_spans else []
             size = 0 if sample.image is None else len(fields[sample.image])
             if not pipeline.reads_images:
                 texts = (value for value in fields.values() if isinstance(value, bytes))

@@ -90,7 +90,7 @@ def layout_of(image: str | None = None, label: str | None = None, /, **kinds: st
 
 def write_samples(layout: Parquet, samples: Sequence[Sample], path: Path) -> str:
     """Write samples as a worker does."""
-    writer = layout.open_writer(str(path), "")
+    writer = layout.open_writer(str(path), "", 9)
     try:
         for sample in samples:
             writer.add(sample)

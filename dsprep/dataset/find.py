@@ -247,6 +247,19 @@ def data_sets_of(
     for look in (data_set_inside, data_set_beside):
         if (found := look(place, read)) is not None:
             yield found
+    layout = format_of_file(file)
+    if layout is not None and layout.divides:  # the file may be one of a side
+        above = Place(os.path.dirname(place.path) if place.path else os.pardir)
+        if (found := data_set_inside(above, read)) is not None and _holds_side(found, file):
+            yield found
+
+
+def _holds_side(found: DataSet, file: str) -> bool:
+    """Return whether a file lies in the directory of a side of a data set that is above it."""
+    above = os.path.basename(os.path.dirname(os.path.abspath(file)))
+    return found.error is None and any(
+        shard.name == f"{above}/{os.path.basename(file)}" for shard in found.manifest.shards
+    )
 
 
 def data_set_of(

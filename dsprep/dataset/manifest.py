@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import FORMATS, divides
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import read_bytes
@@ -94,17 +94,20 @@ class ShardEntry(FileEntry):
 
     samples: int  # how many samples it holds
     sidecars: tuple[FileEntry, ...] = ()  # the files that belong to it
+    raw: int = 0  # its bytes before it was compressed, if an index needs these; 0 otherwise
 
     def to_json(self) -> dict[str, Any]:
         sidecars = [file.to_json() for file in self.sidecars]
-        return {**super().to_json(), "samples": self.samples, "sidecars": sidecars}
+        values = {**super().to_json(), "samples": self.samples, "sidecars": sidecars}
+        return values | ({"raw_bytes": self.raw} if self.raw else {})
 
     @classmethod
     def from_json(cls, values: Any) -> ShardEntry:
         file = FileEntry.from_json(values)
         sidecars = tuple(_each(FileEntry.from_json, values, "sidecars"))
         samples = _get_count(values, "samples")
-        return cls(file.name, file.bytes, file.crc32c, samples, sidecars)
+        raw = _get_count(values, "raw_bytes") if "raw_bytes" in values else 0
+        return cls(file.name, file.bytes, file.crc32c, samples, sidecars, raw)
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ class Manifest:
     @property
     def directory(self) -> str | None:
         """The directory, beside the manifest, that holds the shards alone; None without one."""
+        if self.is_divided:
+            return None
         return next((os.path.dirname(shard.name) or None for shard in self.shards), None)
 
     def every_file(self) -> Iterable[FileEntry]:
@@ -157,6 +162,11 @@ class Manifest:
         sides = [side for side in counts for _ in self.shards[: counts[side]]]
         names = [shard.name for shard in self.shards]
         return dict(zip(names, sides, strict=True)) if len(sides) == len(names) else {}
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether the shards of each side lie in a directory of its name, beside the manifest."""
+        return bool(self.sides) and divides(self.format) and not self.options.get("single_file")
 
     def sides_of(self, files: Iterable[str]) -> dict[str, str]:
         """Return the side of each of some shards, by their paths."""
@@ -234,7 +244,12 @@ class Manifest:
         )
         directories = {os.path.dirname(shard.name) for shard in manifest.shards}
         others = {os.path.dirname(name) for name in manifest.names()} - {"", *directories}
-        if len(directories) > 1 or others:
+        if manifest.is_divided:
+            own = {shard.name: os.path.dirname(shard.name) for shard in manifest.shards}
+            is_spread = own != manifest.sides
+        else:
+            is_spread = len(directories) > 1
+        if is_spread or others:
             raise ValueError("its files lie in several directories")
         counts = Counter(file.name for file in manifest.every_file())
         for name, count in counts.most_common(1):
@@ -366,7 +381,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
 def _require_possible(manifest: Manifest, layout: Format) -> None:
     """Refuse shards with more samples than their bytes can hold."""
     # Whoever believes such a number reports each sample that is missing.
-    is_plain = layout.concatenative and not layout.compressed
+    is_plain = layout.in_spans and not layout.compressed
     for shard in manifest.shards:
         most = shard.bytes // layout.least if is_plain else shard.bytes * _MOST_PER_BYTE
         if shard.samples > most:

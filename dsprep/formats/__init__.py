@@ -43,9 +43,11 @@ _CONCATENATIVE = {
     "recordio": "recordio.RecordIO",
     "recordio-protobuf": "recordio_protobuf.RecordIOProtobuf",
 }
+# A table of the samples is at the beginning of their shards.
+_INDEXED = {"mds": "mds.Mds"}
 # Their files have names that others have as well, such as tables of labels: a manifest tells them.
 _TABLES = {"csv": "csv_lines.Csv"}
-_SHARDED = _CONCATENATIVE | {"parquet": "parquet.Parquet"} | _TABLES
+_SHARDED = _CONCATENATIVE | _INDEXED | {"parquet": "parquet.Parquet"} | _TABLES
 _TREES = {
     "folder": "folder.Folder",
     "augmented-manifest": "folder.AugmentedFolder",
@@ -57,8 +59,10 @@ _TREES = {
 FORMATS = _Formats(_SHARDED | _TREES)  # every format: what `convert --to` takes
 # the formats whose files are shards: what `--to` of pack and shard takes
 SHARDED = _Formats(_SHARDED)
-# the formats whose shards are one encoded sample after another: what `--from` takes
+# the formats whose shards are one encoded sample after another: what streams are
 CONCATENATIVE = _Formats(_CONCATENATIVE)
+# the formats whose samples are runs of bytes of their shards: what `--from` takes
+IN_SPANS = _Formats(_CONCATENATIVE | _INDEXED)
 # the formats whose files are tables; their readers take all files of a directory
 TABLES = _Formats(_TABLES)
 
@@ -82,7 +86,7 @@ def _other_suffixes() -> dict[str, type[Format]]:
 
 def shard_stem(path: str) -> str:
     """Return a shard's file name without what tells its format: ``train-00000-of-00008``."""
-    name = os.path.basename(path).removesuffix(".gz")
+    name = _unpacked(os.path.basename(path))
     for suffix in (*_other_suffixes(), *ARROW):
         name = name.removesuffix(suffix).replace(f"{suffix}-", "-")
     for each in SHARDED.values():
@@ -92,13 +96,18 @@ def shard_stem(path: str) -> str:
     return name
 
 
+def _unpacked(path: str) -> str:
+    """Return the name that a shard has without its compression."""
+    return path.removesuffix(".gz").removesuffix(".zstd")
+
+
 AUGMENT_FILE = "augment.parquet"
 """The table beside a manifest that tells the origin and the parameters of augmented copies."""
 
 
 def format_of_file(path: str) -> type[Format] | None:
     """Return the format whose shards have names like this one; None if none has."""
-    plain = path.removesuffix(".gz")
+    plain = _unpacked(path)
     if is_table_of_copies(path):
         return None
     for each in SHARDED.values():
@@ -113,6 +122,20 @@ def writes_tree(name: str | None) -> bool:
     return name is not None and name in FORMATS and FORMATS[name].is_tree
 
 
+def divides(name: str) -> bool:
+    """Return whether each side of data sets of a format has a directory, or a list, of its own."""
+    return name in FORMATS and FORMATS[name].divides
+
+
+def lies_with_side(path: str) -> bool:
+    """Return whether a file has the name of a shard, or of an index, in such a directory."""
+    layout = format_of_file(path)
+    own = (each for name, each in SHARDED.items() if divides(name))
+    return (layout is not None and layout.divides) or any(
+        path in each().dataset_index("", ()) for each in own
+    )
+
+
 def is_table_of_copies(path: str) -> bool:
     """Return whether a file has the name of the table that ``dsprep augment`` writes."""
     return f".{os.path.basename(path)}".endswith(f".{AUGMENT_FILE}")
@@ -120,7 +143,7 @@ def is_table_of_copies(path: str) -> bool:
 
 def format_of_source(path: str) -> type[Format] | None:
     """Return the format of shards with names like this one, which others may have given."""
-    plain = path.removesuffix(".gz")
+    plain = _unpacked(path)
     others = (each for suffix, each in _other_suffixes().items() if plain.endswith(suffix))
     found = format_of_file(path) or next(others, None)
     return None if found is not None and found.name in TABLES else found

@@ -73,6 +73,7 @@ class ShardFacts(NamedTuple):
     name: str
     samples: int
     bytes: int
+    raw: int = 0  # its bytes before compression; 0 if it has none
 
     def to_json(self) -> dict[str, Any]:
         return json_values({"name": self.name, "samples": self.samples, "bytes": self.bytes})
@@ -92,6 +93,7 @@ class SampleWriter(Protocol):
 
     bytes: int  # the file's size on disk, after `finish`
     crc32c: int  # the checksum of its bytes, after `finish`
+    raw: int  # its size before it is compressed; 0 if it is not
 
     def add(self, sample: Sample) -> int:
         """Take a sample, or raise BadSample; returns about how many bytes it will take."""
@@ -122,11 +124,15 @@ class Format(ABC):
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # the ends of names that other tools give
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
+    in_spans: ClassVar[bool] = True
+    """Whether each sample is a run of bytes of its shard, which is encoded and read alone."""
     least: ClassVar[int] = 1  # bytes of a sample, at least: more where each has a frame
     holds_pixels: ClassVar[bool] = False  # whether images may be bare pixels
     holds_texts: ClassVar[bool] = True  # whether it has a place for text fields
     holds_masks: ClassVar[bool] = True  # whether it has a place for the mask of an image
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
+    # whether each side of a data set has a directory, or a list, of its own
+    divides: ClassVar[bool] = False
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     # what must differ between samples: `key`, because readers merge samples with equal keys; or
     # `path`; empty if nothing must
@@ -196,8 +202,8 @@ class Format(ABC):
 
     @property
     def compressed(self) -> bool:
-        """Whether the whole shard is wrapped in gzip."""
-        return self.file_suffix.endswith(".gz")
+        """Whether the whole shard is compressed."""
+        return self.file_suffix != self.suffix
 
     def place_of(self, raw: str) -> str:
         """Return the place that a raw name stands for: several names may be one place."""
@@ -216,6 +222,10 @@ class Format(ABC):
         which facts do not fit and which floats are rounded. If the format cannot hold a field, the
         OptionError names the option that leaves it out.
         """
+
+    def of_images(self, kind: str) -> Self:
+        """Return this format for images that are all of a kind; empty if they may differ."""
+        return self
 
     def laid_out(self, schema: Schema, fields: Iterable[Field]) -> Self:
         """Return this format with some fields of a schema, whose places are those of the format."""
@@ -280,21 +290,28 @@ class Format(ABC):
         return pixels
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay out a sample of the schema, or a raw one, in a format that is concatenative.
+        """Lay out a sample of the schema, or a raw one, in a format whose samples are spans.
 
         Returns its bytes, in pieces to be written one after another. If the format cannot hold it,
         the BadSample says why.
         """
         raise NotImplementedError
 
-    def open_writer(self, path: str, tree: str) -> SampleWriter:
-        """Begin a file in any other format; ``tree`` is the directory of one that is many files."""
+    def open_writer(self, path: str, tree: str, samples: int) -> SampleWriter:
+        """Begin a file of at most so many samples, in any other format.
+
+        ``tree`` is the directory of one that is many files.
+        """
         raise NotImplementedError
 
     @property
     def head(self) -> bytes:
         """What precedes the encoded samples at the beginning of a shard."""
         return b""
+
+    def head_size(self, samples: int) -> int:
+        """Return the bytes before the encoded samples of a shard of so many."""
+        return len(self.head)
 
     def trailer(self, size: int) -> bytes:
         """Return what follows ``size`` bytes of encoded samples at the end of a shard."""
@@ -336,6 +353,10 @@ class Format(ABC):
         """Find the members of samples by their headers; None if the format has no members."""
         return None
 
+    def told_by(self, files: Sequence[str]) -> Self:
+        """Return this format with what shards that others wrote tell of all their samples."""
+        return self
+
     def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
         """Return the class names that a shard itself tells, by the raw name of the field."""
         return {}
@@ -371,8 +392,6 @@ class TreeFormat(Format):
     """How samples are laid out as a tree of files, which a listing describes."""
 
     is_tree: ClassVar[bool] = True
-    # whether each side of a tree of files has a directory, or a list, of its own
-    divides: ClassVar[bool] = False
 
     def metadata_lines(self, samples: Samples, counts: Counter[str]) -> Iterator[tuple[str, str]]:
         """Return the metadata of a tree of files: the path of each metadata file, and a line.

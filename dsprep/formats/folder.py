@@ -66,6 +66,7 @@ class Folder(TreeFormat):
         LABEL: Meaning(LABEL, None, LABEL),
     }
     concatenative: ClassVar[bool] = False
+    in_spans: ClassVar[bool] = False
     distinct: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
@@ -88,7 +89,7 @@ class Folder(TreeFormat):
         note = f"left out, because the images tell them: {format_some(told)}"
         return self.laid_out(schema, kept), [note] if told else []
 
-    def open_writer(self, path: str, tree: str) -> FolderWriter:
+    def open_writer(self, path: str, tree: str, samples: int) -> FolderWriter:
         return FolderWriter(path, tree, self)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
@@ -375,6 +376,7 @@ class FolderWriter:
         self._folder, self._tree = folder, os.open(tree, _DIRECTORY)
         self._listing, self._lines = listing, list[bytes]()
         self._directories = {""}
+        self.raw = 0
         self.bytes = self.crc32c = 0  # size and checksum of the listing
 
     def add(self, sample: Sample) -> int:

@@ -85,6 +85,7 @@ class Parquet(Format):
     suffix: ClassVar[str] = ".parquet"
     numbering: ClassVar[str] = "{:05d}-of-{:05d}"
     concatenative: ClassVar[bool] = False
+    in_spans: ClassVar[bool] = False
     holds_pixels: ClassVar[bool] = True
     class_names_in: ClassVar[str] = "header"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
@@ -196,7 +197,7 @@ class Parquet(Format):
         kind = None if is_raw else sniff(data)
         return sample.path or f"{sample.key}.{kind or UNKNOWN_IMAGE}"
 
-    def open_writer(self, path: str, tree: str) -> ParquetWriter:
+    def open_writer(self, path: str, tree: str, samples: int) -> ParquetWriter:
         return ParquetWriter(self, path)
 
     def capacity(self, target: int) -> int:
@@ -328,7 +329,7 @@ class ParquetWriter:
             raise
         self._rows: list[list[Cell]] = []
         self._pending = 0
-        self.bytes = self.crc32c = 0
+        self.bytes = self.crc32c = self.raw = 0
 
     def add(self, sample: Sample) -> int:
         row, size = self._layout.row(sample)

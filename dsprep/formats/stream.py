@@ -13,11 +13,13 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
 
-from dsprep.errors import DamagedShard, source_errors
+from dsprep.errors import DamagedShard, DsprepError, SourceError, source_errors
+from dsprep.extras import pip_install
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
 from dsprep.units import format_extensions
@@ -79,6 +81,21 @@ _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\0\2\4]", re.DOTALL)
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _HEAD = 512
 
+_ZSTD = b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1
+
+
+def zstd() -> Any:
+    """Return the module that compresses with zstd, which is an extra."""
+    import zstandard
+
+    return zstandard
+
+
+def require_zstd(what: str, error: type[DsprepError] = SourceError) -> None:
+    """Raise an error that says what cannot be done without zstd."""
+    if find_spec("zstandard") is None:
+        raise error(f"{what}: needs zstandard, which is not installed; {pip_install('zstandard')}")
+
 
 def compression_of(head: bytes) -> str | None:
     """Return the compression of a file, by its first six bytes: gzip, bzip2, xz or None."""
@@ -86,9 +103,11 @@ def compression_of(head: bytes) -> str | None:
 
 
 def compression_of_shard(head: bytes) -> str | None:
-    """Return that of a shard, by its first bytes, nine or more: gzip, zlib or None."""
+    """Return that of a shard, by its first bytes, nine or more: gzip, zstd, zlib or None."""
     if _GZIP.match(head):
         return "gzip"
+    if head.startswith(_ZSTD):
+        return "zstd"
     if not head.startswith(_ZLIB):
         return None
     try:
@@ -162,6 +181,41 @@ class Decompressor:
             if out:
                 self._offset += len(out)
                 return out
+
+
+class _ZstdDecompressor:
+    """Decompress a shard of one or several frames of zstd, in constant memory."""
+
+    def __init__(self, path: str, source: Readable, head: bytes) -> None:
+        """Read from a source whose first bytes have been read."""
+        require_zstd(path)
+        self._path, self._offset = path, 0
+        self._block, self._at = b"", 0
+        parts = _Chained(head, source)
+        self._reader = zstd().ZstdDecompressor().stream_reader(parts, read_across_frames=True)
+
+    def read(self, count: int) -> bytes:
+        if self._at == len(self._block):
+            try:
+                self._block, self._at = self._reader.read(_BLOCK), 0
+            except zstd().ZstdError as error:
+                problem = f"bad zstd data ({error})"
+                raise DamagedShard(self._path, self._offset, problem) from None
+            self._offset += len(self._block)
+        data = self._block[self._at : self._at + count]
+        self._at += len(data)
+        return data
+
+
+class _Chained:
+    """The first bytes of a file, and then what follows them."""
+
+    def __init__(self, head: bytes, source: Readable) -> None:
+        self._head, self._source = head, source
+
+    def read(self, count: int = _PIECE) -> bytes:
+        data, self._head = self._head, b""
+        return data or self._source.read(count)
 
 
 # Streams
@@ -250,7 +304,10 @@ class ShardStream:
             # A member of a tar that is too large for memory is not damage: the caller skips it.
             if is_shard and self._file is not None:
                 self._packed = self._file.facts().size
-            self._source = Decompressor(self.path, self._source, self._block, is_shard)
+            if found == "zstd":
+                self._source = _ZstdDecompressor(self.path, self._source, self._block)
+            else:
+                self._source = Decompressor(self.path, self._source, self._block, is_shard)
             self._block, self._block_size = b"", _BLOCK
 
     def read(self, count: int, what: str) -> bytes:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
+from dsprep.formats.mds_index import INDEX, read_index
 from dsprep.sample import image_kind_of
 from dsprep.storage.files import (
     DirectoryEntry,
@@ -409,7 +410,8 @@ def _data_directory(root: str) -> str:
                 return root
             if len(level) == 1 and any(map(is_partition, found)):
                 return directory
-            if any(_is_samples(entry.name) and entry.is_file() for entry in found):
+            is_indexed = any(entry.name == INDEX for entry in found) and read_index(directory)
+            if is_indexed or any(_is_samples(entry.name) and entry.is_file() for entry in found):
                 holding.append(directory)
                 continue
             names = sorted(entry.name for entry in found if entry.is_dir())

@@ -67,6 +67,8 @@ def plan_shards(
     files: pl.Series | None = None,
 ) -> list[PlannedShard]:
     """Cut the samples into shards; ``files`` are those of their samples, to cut by file."""
+    # what stands for each sample before them all takes room as well
+    weights = weights.cast(int) + (layout.head_size(1) - layout.head_size(0))
     if size.by_file:
         assert files is not None
         cuts = [0, *(files != files.shift()).arg_true(), len(files)]
@@ -90,7 +92,7 @@ def plan_shards(
     shards = []
     for number, (start, stop) in enumerate(pairwise(cuts)):
         content = sums[stop] - sums[start]
-        bytes_ = len(layout.head) + content + len(layout.trailer(content))
+        bytes_ = layout.head_size(0) + content + len(layout.trailer(content))
         shards.append(PlannedShard(name(number, len(cuts) - 1), start, stop, bytes_))
     return shards
 

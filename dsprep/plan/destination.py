@@ -11,7 +11,7 @@ from pathlib import Path
 from dsprep.dataset.find import Place, data_set_beside
 from dsprep.dataset.manifest import MANIFEST, scratch_of
 from dsprep.errors import OptionError
-from dsprep.formats import TABLES, format_of_file, writes_tree
+from dsprep.formats import TABLES, format_of_file, lies_with_side, writes_tree
 from dsprep.formats.base import NUMBER_IN_NAME
 from dsprep.opening import GivenPath, opened
 from dsprep.storage.files import canonical
@@ -75,7 +75,8 @@ class Destination:
         """Whether a name, which may come from anywhere, is that of a file of this data set."""
         above, slash, base = name.rpartition("/")
         is_here = not slash or (self.apart is not None and above == self.apart)
-        return is_here and base not in ("", ".", "..")
+        with_side = slash and "/" not in above and above not in ("", ".", "..")
+        return (is_here and base not in ("", ".", "..")) or bool(with_side and lies_with_side(base))
 
     @property
     def stem(self) -> str:
@@ -246,10 +247,10 @@ def _format_of(path: str, format_name: str | None) -> str | None:
     found = format_of_file(path)
     if found is None:
         return None
-    if path.endswith(".gz") and not found().with_options(gzip=True).compressed:
-        raise OptionError(
-            f"{path}: only TFRecord shards can be compressed; name it {path.removesuffix('.gz')}"
-        )
+    plain = path.removesuffix(".gz").removesuffix(".zstd")
+    can_be = path.endswith(".gz") and found().with_options(gzip=True).compressed
+    if plain != path and not can_be:
+        raise OptionError(f"{path}: only TFRecord shards can be compressed; name it {plain}")
     if format_name not in (None, found.name):
         raise OptionError(
             f"{path}: is a name for {found.name}, but the format to write is {format_name}; "

@@ -32,6 +32,7 @@ from dsprep.plan.options import (
     FormatOptions,
     PackOptions,
     ShardOptions,
+    WriteOptions,
 )
 from dsprep.printable import without_secrets
 from dsprep.schema import Schema, SettledSchema, idle_names
@@ -160,6 +161,16 @@ class Job:
         words = (*self.command.split(), *places, *words_of(kinds, given))
         return [*map(without_secrets, words)]
 
+    def placed(self, side: str, name: str) -> str:
+        """Return the name that a shard of a side, or an index of them, has below the directory."""
+        if not side or not self.layout.divides or self.destination.single:
+            return self.destination.shard(name)
+        if self.destination.apart is not None:
+            raise OptionError(
+                f"--apart: {self.layout.name} has a directory for each side; leave it out"
+            )
+        return f"{side}/{name}"
+
     def set_name(self, side: str) -> str:
         """Return what the names of the shards of a side begin with; of all, if it is empty."""
         if not side:
@@ -224,6 +235,7 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
     return FORMATS[name]().with_options(
         preset=options.features,
         gzip=gzip,
+        compression=options.compression if isinstance(options, WriteOptions) else None,
         header=options.header,
         metadata=samples is not None and samples.metadata,
         order=tuple(options.order),
@@ -377,7 +389,19 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
-    return _typed(job, catalog.settled)
+    job = _typed(job, catalog.settled)
+    return replace(job, layout=job.layout.of_images(_kind_of_all(job, catalog)))
+
+
+def _kind_of_all(job: Job, catalog: Catalog) -> str:
+    """Return the kind of all images that will be written, as names tell it; empty if it differs."""
+    transform, reader = job.images.transform, catalog.reader
+    if transform is not None and transform.encode != "keep":
+        return transform.encode
+    if reader.encodes or reader.pixels is not None:
+        return "png"
+    ends = catalog.table["path"].str.to_lowercase().str.ends_with(".png")
+    return "png" if ends.all() else ""
 
 
 def _require_no_raw_copies(job: Job, own: Schema) -> None:

@@ -187,7 +187,8 @@ class WriteOptions(
         metavar="TEXT",
     )
     compression: str | None = _output(
-        "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
+        "Compression of TFRecord and MDS shards; zstd of MDS alone.  [default: none]",
+        choices=("none", "gzip", "zstd"),
     )
     filter_table: AnyPath | None = _samples(
         "Leave out the samples for which the column keep of FILE is false: a list of copies, as "

@@ -114,7 +114,7 @@ class Plan:
             yield from (name for name in sidecars(layout, shard.name) if name not in self.spared)
         for side, _ in self.sets:
             names = layout.dataset_index(self.job.set_name(side), [])
-            yield from map(destination.shard, names)
+            yield from (self.job.placed(side, name) for name in names)
         yield from (destination.known_as(name) for name in layout.class_maps())
         yield from (name for name, _ in self.class_files())
         if self.job.augmented is not None:
@@ -388,8 +388,8 @@ def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable
         return lambda number, count: str(job.destination.single)
     if not job.size.by_file:
         first, name = job.first_shard, job.set_name(side)
-        return lambda number, count: job.destination.shard(
-            job.layout.shard_name(name, first + number, first + count)
+        return lambda number, count: job.placed(
+            side, job.layout.shard_name(name, first + number, first + count)
         )
     column, names = catalog.files
     stems = [names[number] for number in catalog.table[column].unique(maintain_order=True)]
@@ -402,7 +402,7 @@ def _shard_namer(job: Job, catalog: Catalog, side: str, before: int) -> Callable
             f"{job.destination}: two shards would be called {twice}; "
             "give --target-size, --shards or --samples-per-shard for new names"
         )
-    return lambda number, count: job.destination.shard(shards[number])
+    return lambda number, count: job.placed(side, shards[number])
 
 
 def require_distinct_keys(plan: Plan) -> None:

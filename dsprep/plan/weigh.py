@@ -108,9 +108,9 @@ def weigh(
     is_sparse = layout.bounds_sparse and catalog.reader.largest_key() is not None
     has_sizes = catalog.annotated is not None and catalog.annotated.tells_sizes
     if (not whole or has_sizes or is_fixed or is_sparse) and layout.weighs:
-        estimated = (whole and not is_fixed) or not layout.concatenative
+        estimated = (whole and not is_fixed) or not layout.in_spans
         return encoded_sizes(job, catalog, sizes), None, estimated
-    if not (layout.concatenative and by_bytes):
+    if not (layout.in_spans and by_bytes):
         return sizes.cast(int), None, True
     return _try_samples(job, catalog, pool, progress).sizes.clip(0), None, False
 

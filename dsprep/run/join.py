@@ -42,6 +42,7 @@ from dsprep.run.receipt import Receipt
 from dsprep.run.state import (
     RunState,
     begin_join,
+    facts_of,
     finished_manifest,
     is_bare,
     publish_beside,
@@ -86,12 +87,16 @@ def join(options: JoinOptions) -> WriteReport:
     destination, _ = parse_destination(dest, whole.format, options.apart)
     if destination.single:
         raise OptionError(f"{dest}: is the name of a file; join writes to a directory")
+    if whole.is_divided and destination.apart:
+        raise OptionError(f"--apart: {whole.format} has a directory for each side; leave it out")
     whole = _moved(whole, destination)
     beside = _beside(sets, whole, layout, destination)
     receipts = [FileEntry(name, len(data), crc32c(data)) for name, data in beside.items()]
     whole = replace(whole, files=receipts)
     urls = {
-        _there(destination, file): os.path.join(os.path.dirname(one.path), file.name)
+        _there(destination, file, whole.is_divided): os.path.join(
+            os.path.dirname(one.path), file.name
+        )
         for one in sets
         for shard in one.manifest.shards
         for file in (shard, *shard.sidecars)
@@ -194,9 +199,9 @@ def _words(options: JoinOptions) -> list[str]:
     return ["join", first, *others, str(options.dest), *own]
 
 
-def _there(destination: Destination, file: FileEntry) -> str:
+def _there(destination: Destination, file: FileEntry, is_divided: bool) -> str:
     """Return the name that a file of a source has at the destination."""
-    return destination.shard(os.path.basename(file.name))
+    return file.name if is_divided else destination.shard(os.path.basename(file.name))
 
 
 def _moved(whole: Manifest, destination: Destination) -> Manifest:
@@ -204,8 +209,10 @@ def _moved(whole: Manifest, destination: Destination) -> Manifest:
     shards = [
         replace(
             shard,
-            name=_there(destination, shard),
-            sidecars=tuple(replace(it, name=_there(destination, it)) for it in shard.sidecars),
+            name=_there(destination, shard, whole.is_divided),
+            sidecars=tuple(
+                replace(it, name=_there(destination, it, whole.is_divided)) for it in shard.sidecars
+            ),
         )
         for shard in whole.shards
     ]
@@ -223,10 +230,11 @@ def _beside(
     indexes: dict[str, bytes] = {}
     for side in dict.fromkeys(whole.sides.values()) or [""]:
         of_side = [it for it in whole.shards if whole.sides.get(it.name, "") == side]
-        shards = [ShardFacts(os.path.basename(it.name), it.samples, it.bytes) for it in of_side]
+        shards = [*map(facts_of, of_side)]
         name = require_name(f"{whole.name}-{side}" if side else whole.name)
         index = layout.dataset_index(name, shards)
-        indexes |= {destination.shard(name): data for name, data in index.items()}
+        place = f"{side}/" if whole.is_divided else destination.shard("")
+        indexes |= {f"{place}{name}": data for name, data in index.items()}
     indexes |= {destination.known_as(name): data for name, data in layout.class_maps().items()}
     classes = {destination.companion(name).name: data for name, data in classes.items()}
     reports = {destination.companion(name).name: reports[name] for name in sorted(reports)}

@@ -33,6 +33,7 @@ class Receipt:
     # listed of them was not known before
     sizes: list[int] = field(default_factory=list)
     listed: list[Listed] = field(default_factory=list)
+    raw: int = 0  # bytes of the shard before it was compressed; 0 if it was not
     etags: str = ""  # of a unit of a folder: a digest of the ETags of its files, if there are such
 
     @classmethod
@@ -59,6 +60,7 @@ class Receipt:
         rejects = [(each.path, each.reason, type(each) is MisfitReject) for each in self.rejects]
         values = {name: getattr(self, name) for name in _PLAIN}
         values |= {"etags": self.etags} if self.etags else {}
+        values |= {"raw": self.raw} if self.raw else {}
         return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
 
     @classmethod
@@ -66,6 +68,7 @@ class Receipt:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
         written = cls(**{name: kind(values[name]) for name, kind in _PLAIN.items()})
         written.etags = str(values.get("etags", ""))
+        written.raw = int(values.get("raw", 0))
         written.files = list(map(FileEntry.from_json, values["files"]))
         written.rejects = [
             (MisfitReject if misfit else Reject)(path, reason)

@@ -68,13 +68,15 @@ def write_shard(task: ShardTask, report: Report) -> Receipt:
         path = target.partial(task.name)
         with destination_errors(path), ExitStack() as stack:
             tree = str(target.tree_of(task.name))
-            writer = _open_writer(layout, str(path), tree, task.whole, task.place)
+            count = len(task.rows.ids)
+            writer = _open_writer(layout, str(path), tree, count, task.whole, task.place)
             stack.callback(writer.close)
             if task.pieces:
                 written = _join_pieces(task, writer, report)
             else:
                 written = _write_samples(task.pipeline, task.rows, writer, report)
             writer.finish()
+        written.raw = writer.raw
         sidecars = _write_sidecars(task, path, written) if task.whole else []
         name = target.listing(task.name) if is_unit(task.name) else task.name
         written.files = [*sidecars, FileEntry(name, writer.bytes, writer.crc32c)]
@@ -84,12 +86,17 @@ def write_shard(task: ShardTask, report: Report) -> Receipt:
 
 
 def _open_writer(
-    layout: Format, path: str, tree: str, whole: bool = False, place: range | None = None
+    layout: Format,
+    path: str,
+    tree: str,
+    samples: int,
+    whole: bool = False,
+    place: range | None = None,
 ) -> Any:
     """Begin the file of a shard, or go to a place in it; files of a tree lie below ``tree``."""
     if layout.concatenative:
         return ShardWriter(path, layout, whole, place)
-    return layout.open_writer(path, tree)
+    return layout.open_writer(path, tree, samples)
 
 
 def _write_sidecars(task: ShardTask, path: Path, written: Receipt) -> list[FileEntry]:
@@ -120,7 +127,8 @@ def try_shard(task: tuple[Pipeline, Rows, str], report: Report) -> None:
     with destination_errors(path), ExitStack() as stack:
         os.mkdir(directory)
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        writer = _open_writer(pipeline.layout, path, os.path.join(directory, "tree"))
+        tree = os.path.join(directory, "tree")
+        writer = _open_writer(pipeline.layout, path, tree, len(rows.ids))
         stack.callback(writer.close)
         _write_samples(pipeline, rows, writer, report)
         writer.finish()
@@ -271,6 +279,7 @@ class ShardWriter(OutputFile):
         # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
         self._parts: list[bytes] = [layout.head] if whole else []
+        self.raw = 0  # no index needs it
         self.content = 0  # size of the encoded samples, without trailers
         self._pending = sum(map(len, self._parts))
 

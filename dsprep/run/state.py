@@ -541,7 +541,7 @@ def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None)
         for done in (state.done[each.name] for each in plan.shards if not adds_none):
             *sidecars, own = done.files
             facts = own.name, own.bytes, own.crc32c
-            shards.append(ShardEntry(*facts, done.samples, tuple(sidecars)))
+            shards.append(ShardEntry(*facts, done.samples, tuple(sidecars), done.raw))
         size = sum(shard.bytes for shard in shards)
     beside |= _companions(plan, target, classes, shards, rejects, base)
     files += publish_beside(target, beside)
@@ -632,12 +632,12 @@ def _companions(
         table = augment_table(plan.catalog, job.images.augment, [each.path for each in rejects])
         found[destination.companion(AUGMENT_FILE).name] = table
     found |= {destination.known_as(name): data for name, data in job.layout.class_maps().items()}
-    facts = (ShardFacts(os.path.basename(it.name), it.samples, it.bytes) for it in shards)
+    facts = map(facts_of, shards)
     before = len(base.shards) if base else 0
     for side, count in plan.sets:
         of_side = [*islice(facts, before + count)]
         index = job.layout.dataset_index(job.set_name(side), of_side)
-        found |= {destination.shard(name): data for name, data in index.items()}
+        found |= {job.placed(side, name): data for name, data in index.items()}
     reports = {"rejects.jsonl": [each.to_json() for each in rejects]}
     if base is None:
         reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]
@@ -646,6 +646,11 @@ def _companions(
         if entries or base is None:
             found[destination.companion(name).name] = "".join(lines).encode()
     return found
+
+
+def facts_of(shard: ShardEntry) -> ShardFacts:
+    """Return what an index says of a shard."""
+    return ShardFacts(os.path.basename(shard.name), shard.samples, shard.bytes, shard.raw)
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:

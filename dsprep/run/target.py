@@ -38,6 +38,7 @@ from dsprep.storage.local import (
     ScratchLock,
     destination_errors,
     free_bytes,
+    is_scratch,
     make_stage,
     open_regular,
     publish,
@@ -101,6 +102,9 @@ class InPlace(Target):
                 place.mkdir(exist_ok=True)
         for file in files:
             final = self.path(file.name)
+            if is_divided := final.parent != self.destination.place and "/" in file.name:
+                with destination_errors(final.parent):
+                    final.parent.mkdir(exist_ok=True)
             if file.name in urls:
                 _bring(urls[file.name], file, self.partial(file.name))
             if self.durable:
@@ -108,6 +112,8 @@ class InPlace(Target):
             else:
                 with destination_errors(final):
                     self.partial(file.name).replace(final)
+            if is_divided and self.durable:
+                sync_path(final.parent)
         return {}
 
     def publish_tree(
@@ -153,9 +159,14 @@ class InPlace(Target):
         sync_path(directory)
 
     def delete(self, names: Iterable[str]) -> None:
-        for path in map(self.destination.directory.joinpath, names):
-            with destination_errors(path), suppress(IsADirectoryError):
+        for name in names:
+            path = self.destination.directory / name
+            with destination_errors(path), suppress(IsADirectoryError, NotADirectoryError):
                 path.unlink(missing_ok=True)
+                is_divided = path.parent not in (self.destination.directory, self.destination.place)
+                if is_divided and not is_scratch(name):
+                    with suppress(OSError):  # other files are in the directory of a side
+                        path.parent.rmdir()
 
     def inside(self) -> list[str]:
         try:
@@ -259,6 +270,8 @@ class Staged(Target):
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         keys = {self._key(name): name for name in names}
         own = [self.notes] if any(name.startswith(self.notes) for name in keys.values()) else []
+        above = {os.path.dirname(name) for name in keys.values()} - {self.destination.apart or ""}
+        own += sorted(f"{name}/" for name in above if name and not is_scratch(name))
         found = (each for each in self._listed(own) if each.key in keys)
         if len(keys) < 2:  # a listing is a request for each thousand files of the data set
             found = (each for each in map(self._store.stat, keys) if each)

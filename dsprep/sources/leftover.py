@@ -113,6 +113,7 @@ _OF_TOOLS = re.compile(
     r"(?i)^(?:"
     r"(?:dataset_infos?|dataset_dict|features|state)\.json|[^/]*\.labels\.txt|_success"  # TFDS, Hub
     r"|(?:[^/]+\.)?(?:manifest\.json|classes\.txt|(?:rejects|skipped|files)\.jsonl)"  # dsprep
+    r"|index\.json"  # MDS
     r"|label_map\.pbtxt|labels\.txt"  # names of classes: Object Detection API, TF-Slim
     r"|[^/]*_stats\.json|[^/]*\.parquet"  # img2dataset's reports and tables beside its shards
     r"|[^/]*\.(?:idx|index|lst|tfindex)"  # indexes of shards

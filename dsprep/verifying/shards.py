@@ -21,6 +21,7 @@ from dsprep.dataset.find import (
 from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_source, suffixes
+from dsprep.formats.mds_index import read_index
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
 from dsprep.storage.files import system_path
@@ -118,9 +119,9 @@ def _part_of_data_set(files: Sequence[str]) -> Shards | None:
     with suppress(SourceError):  # a file of the same name may be that of another program
         if found := data_set_of(files, single=False):
             whole, manifest = of_data_set(found), found.manifest
-            names = [whole.destination.shard(os.path.basename(path)) for path in files]
-            wanted = set(names)
-            shards = [shard for shard in manifest.shards if shard.name in wanted]
+            wanted = set(map(os.path.basename, files))
+            shards = [each for each in manifest.shards if os.path.basename(each.name) in wanted]
+            names = [shard.name for shard in shards]
             samples, size = (sum(getattr(it, what) for it in shards) for what in _TOTALS)
             manifest = replace(manifest, shards=shards, samples=samples, bytes=size)
             return replace(whole, names=names, manifest=manifest, is_part=True)
@@ -157,7 +158,9 @@ def _shards_of(found: DataSet) -> Shards:
 def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
     """Return shards that have no manifest: those of these names, or all in the directory."""
     directory, by_format = where.directory, dict[str, list[str]]()
+    indexed = None if names or where.single else read_index(str(where.place))
     names = [where.single] if where.single else names
+    names = names or [os.path.relpath(each.path, directory) for each in indexed or ()]
     there = names or sorted(map(where.shard, os.listdir(where.place)))
     for name in there:
         layout = format_of_source(name)
@@ -169,7 +172,7 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         is_begun = any(map(is_scratch, there)) or (where.apart and where.scratch.is_dir())
         what = f"finished shard; {UNFINISHED}" if is_begun else ""
         raise SourceError(f"{where.place}: holds no {what or f'shards ({suffixes()})'}")
-    tables = {name for name in by_format if not FORMATS[name].concatenative}
+    tables = {name for name in by_format if not FORMATS[name].in_spans}
     # img2dataset writes a Parquet file beside each shard
     if tables and not names and len(by_format) == len(tables) + 1:
         for name in tables:
@@ -181,7 +184,8 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
             else f"{where.place}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
     ((kind, found),) = by_format.items()
-    return Shards(Recorded(FORMATS[kind](), known=False), found, None, where)
+    paths = [where.url(each) for each in found]
+    return Shards(Recorded(FORMATS[kind]().told_by(paths), known=False), found, None, where)
 
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
@@ -194,7 +198,16 @@ def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
         if is_whole or where.single is None:
             # single shards that the user names leave nothing over
             names = [*map(where.shard, os.listdir(where.place))]
+            names += _in_sides(where.place, found)
             yield from left_over(names, names if is_whole else (), found, where.apart)
+
+
+def _in_sides(place: Path, found: Sequence[Shards]) -> Iterator[str]:
+    """Return the names of what lies in the directories of sides."""
+    manifests = (shards.manifest for shards in found if shards.manifest)
+    for side in {side for each in manifests if each.is_divided for side in each.sides.values()}:
+        if (place / side).is_dir():
+            yield from (f"{side}/{name}" for name in os.listdir(place / side))
 
 
 def left_over(

@@ -17,6 +17,7 @@ from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.listing import LISTING, read_listing
+from dsprep.formats.mds_index import INDEX, differences, read_index
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
@@ -144,6 +145,8 @@ def _verify(
     with progress.running("verifying", shards.manifest.samples if shards.manifest else 0):
         found = _inspect_all(tasks, pool, progress)
     problems += _compare_shards(shards, tasks, found)
+    if shards.manifest is None and shards.destination.single is None and not shards.is_part:
+        problems += _compare_index(shards, tasks, found)
     notes += _misfits(found, understood)
     if options.decode and understood.schema is None:
         problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
@@ -388,10 +391,11 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
 def _compare_shards(
     shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected]
 ) -> Iterator[Problem]:
-    receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
+    known = shards.manifest.shards if shards.manifest else ()
+    receipts = {os.path.basename(it.name): it for it in known}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
-        receipt = receipts.get(shards.destination.shard(name))
+        receipt = receipts.get(name)
         yield from (*found.problems, *found.others)
         if found.crc32c is None:
             continue
@@ -404,6 +408,21 @@ def _compare_shards(
         is_told = receipt is not None and receipt.samples == 0
         if not (found.samples or found.problems or found.others or is_told):
             yield Problem(name, "holds no samples")
+
+
+def _compare_index(
+    shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected]
+) -> Iterator[Problem]:
+    """Compare shards that another program wrote with the index of MDS beside them."""
+    counts = {task.path: found.samples for task, found in zip(tasks, inspected, strict=True)}
+    for each in read_index(str(shards.destination.place)) or ():
+        name = os.path.relpath(each.path, shards.directory)
+        if each.path not in counts:
+            yield Problem(name, f"is in {INDEX}, but not there")
+            continue
+        if counts[each.path] != each.samples:
+            yield Problem(name, f"holds {counts[each.path]:,} samples, not {each.samples:,}")
+        yield from (Problem(name, wrong) for wrong in differences(each))
 
 
 def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) -> Iterator[Problem]:

@@ -73,7 +73,7 @@ def samples(dest: Path, name: str) -> list[tuple[str, int, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio", "recordio-protobuf"])
+@pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio", "recordio-protobuf", "mds"])
 def test_new_shards_and_all_that_counts_them(
     run_here: RunHere, there: Callable[..., Path], old: Path, new: Path, name: str
 ) -> None:

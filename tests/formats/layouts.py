@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dsprep.formats import CONCATENATIVE
+from dsprep.formats import IN_SPANS
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import PRESETS, TFRecord
@@ -35,7 +35,7 @@ VARIANTS: dict[str, dict[str, Format]] = {
 
 LAYOUTS: dict[str, Format] = {
     "-".join((name, variant)).rstrip("-"): layout
-    for name, kind in CONCATENATIVE.items()
+    for name, kind in IN_SPANS.items()
     for variant, layout in ({"": kind()} | VARIANTS.get(name, {})).items()
 }
 """Every layout by its name: the format's, and the variant's."""
@@ -130,13 +130,23 @@ def encode(layout: Format, picture: Picture) -> bytes:
 
 def shard(layout: Format, samples: Iterable[Picture]) -> bytes:
     """The bytes of a whole shard, before compression."""
+    if not layout.concatenative:
+        with tempfile.NamedTemporaryFile() as file:
+            return write(layout, list(samples), Path(file.name)).read_bytes()
     content = b"".join(encode(layout, each) for each in samples)
     return content + layout.trailer(len(content))
 
 
 def write(layout: Format, samples: Iterable[Picture], path: Path) -> Path:
     """Write a shard as a worker does; returns the path."""
-    with closing(ShardWriter(str(path), layout, whole=True)) as writer:
+    samples = [*samples]
+    own = layout_for(layout, samples[0]) if samples else layout
+    is_plain = layout.concatenative
+    with closing(
+        ShardWriter(str(path), layout, whole=True)
+        if is_plain
+        else own.open_writer(str(path), "", len(samples))
+    ) as writer:
         for each in samples:
             writer.add(encode(layout, each))
         writer.finish()

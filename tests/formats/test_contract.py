@@ -20,6 +20,7 @@ from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats import (
     CONCATENATIVE,
     FORMATS,
+    IN_SPANS,
     SHARDED,
     TABLES,
     format_of_file,
@@ -38,6 +39,7 @@ from tests.formats.layouts import (
     compressed,
     encode,
     key_in_shard,
+    layout_for,
     pictures,
     read,
     read_into,
@@ -71,13 +73,14 @@ A_FEW = [
 
 
 def test_every_format_is_tested() -> None:
-    assert {type(layout) for layout in LAYOUTS.values()} == set(CONCATENATIVE.values())
+    assert {type(layout) for layout in LAYOUTS.values()} == set(IN_SPANS.values())
 
 
 def test_formats_are_what_they_are_listed_as() -> None:
     for name, kind in FORMATS.items():
         assert kind.name == name
         assert kind.concatenative == (name in CONCATENATIVE or name in TABLES)
+        assert kind.in_spans == (name in IN_SPANS or name in TABLES)
         assert kind.is_tree == (name not in SHARDED)
 
 
@@ -271,7 +274,7 @@ class TestPieces:
     def test_the_capacity_leaves_little_more_than_the_trailer(
         self, layout: Format, content: int
     ) -> None:
-        target = content + len(layout.trailer(content))
+        target = content + layout.head_size(0) + len(layout.trailer(content))
         # What is left free is for magic numbers in RecordIO and for what gzip cannot compress.
         assert content - 64 - target // 3000 <= layout.capacity(target) <= target
 
@@ -313,6 +316,6 @@ class TestSidecars:
 def test_samples_are_contiguous_from_the_first_byte() -> None:
     for layout in LAYOUTS.values():
         entries = read(layout, compressed(layout, shard(layout, A_FEW)))
-        assert entries[0].offset == 0
+        assert entries[0].offset == layout_for(layout, A_FEW[0]).head_size(len(A_FEW))
         for one, next_ in pairwise(entries):
             assert next_.offset == one.offset + one.size

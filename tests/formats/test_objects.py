@@ -38,7 +38,7 @@ from tests.parquet_files import IMAGE, images, write_table
 NAMES, IDS = ("cat", 'dog, "big"', "ねこ"), (3, 18, 44)
 SIZE = (64, 48)
 IMAGES = {"a/1.png": (64, 48), "a/2.png": (40, 60), "b/0012.png": (33, 33)}
-SHARDS = ("webdataset", "tfrecord", "recordio", "parquet")
+SHARDS = ("webdataset", "tfrecord", "recordio", "parquet", "mds")
 Cli = Callable[..., Finished]
 
 sides = st.floats(0, 30, width=32)
@@ -84,7 +84,7 @@ def written_and_read(layout: Format, sample: Sample, directory: Path) -> Sample:
         data = b"".join(parts)
         shard.write_bytes(data + layout.trailer(len(data)))
     else:
-        with closing(layout.open_writer(str(shard), "")) as writer:
+        with closing(layout.open_writer(str(shard), "", 9)) as writer:
             writer.add(sample)
             writer.finish()
     with ShardStream(str(shard)) as stream:
@@ -312,7 +312,9 @@ def test_boxes_come_back_and_move(
     assert one[1][1] == pytest.approx([30.5, 2.25, 39.5, 32.25], abs=0.01)
     assert (back[keys[0]]["width"], back[keys[0]]["height"]) == (64, 48)
     # Within a format, samples are raw, unless their boxes have to move.
-    suffix = {"webdataset": "tar", "parquet": "parquet", "recordio": "rec"}.get(name, "tfrecord")
+    suffix = {"webdataset": "tar", "parquet": "parquet", "recordio": "rec", "mds": "mds"}.get(
+        name, "tfrecord"
+    )
     done = run_here(
         "convert", shards, tmp_path / "half", "--resize", "24", "--to", name, "-q", *own
     )

@@ -192,7 +192,7 @@ class TestRejects:
         self, tmp_path: Path, fields: dict[str, Value], reason: str
     ) -> None:
         layout = layout_of("image", image="image", json="json", text="text")
-        writer = layout.open_writer(str(tmp_path / "a.parquet"), "")
+        writer = layout.open_writer(str(tmp_path / "a.parquet"), "", 9)
         writer.add(Sample("a", {"image": JPEG}, 0))
         with pytest.raises(BadSample, match=reason):
             writer.add(Sample("b", {"image": JPEG} | fields, 1))
@@ -220,7 +220,7 @@ class TestRejects:
 class TestWriter:
     def test_one_that_is_given_up_leaves_no_footer(self, tmp_path: Path) -> None:
         path = tmp_path / "a.parquet"
-        writer = LABELED.open_writer(str(path), "")
+        writer = LABELED.open_writer(str(path), "", 9)
         for i in range(150):
             writer.add(Sample(f"{i}", {"image": JPEG, "label": 0}))
         writer.close()
@@ -234,7 +234,7 @@ class TestWriter:
         if not Path("/dev/full").exists():
             leave_out("this system has no /dev/full")
         with pytest.raises(OSError, match="No space left"):
-            LABELED.open_writer("/dev/full", "")
+            LABELED.open_writer("/dev/full", "", 9)
 
     def test_no_samples(self, tmp_path: Path) -> None:
         path = write_samples(LABELED, [], tmp_path / "a.parquet")
@@ -242,7 +242,7 @@ class TestWriter:
         assert read(LABELED, path) == []
 
     def test_memory_does_not_grow_with_the_file(self, tmp_path: Path) -> None:
-        writer = layout_of("x", x="image").open_writer(str(tmp_path / "a.parquet"), "")
+        writer = layout_of("x", x="image").open_writer(str(tmp_path / "a.parquet"), "", 9)
         tracemalloc.start()
         for i in range(200):
             writer.add(Sample(f"{i}", {"x": bytes([i]) * (1 << 20)}, i))

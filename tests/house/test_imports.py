@@ -60,7 +60,9 @@ ALLOWED_IN = {
     "botocore": ["storage.s3.client"],
     "mxnet": ["verifying.loaders"],
     "tensorflow": ["verifying.loaders"],
+    "streaming": ["verifying.loaders"],
     "webdataset": ["verifying.loaders"],
+    "zstandard": ["formats.stream"],
     "numpy": ["images.phash", "sources.tables.hdf5", "verifying.loaders"],
     "h5py": ["sources.tables.hdf5"],
     "cv2": ["images.bilinear"],
@@ -95,8 +97,10 @@ EXTRAS = {
     "pyarrow",
     "ray",
     "simplejpeg",
+    "streaming",
     "tensorflow",
     "webdataset",
+    "zstandard",
 }
 
 

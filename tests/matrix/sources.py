@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tests import pixels
+from tests.formats import mds_peer
 from tests.formats.record_messages import record_messages
 from tests.images import image_folder
 from tests.missing import Frameworks
@@ -164,6 +165,16 @@ def webdataset(where: Path, samples: Samples, peers: Frameworks) -> Given:
     with peers.webdataset.ShardWriter(pattern, maxcount=6, verbose=0) as writer:
         for item in samples.items:
             writer.write({"__key__": item.key, "jpg": item.data, "cls": item.cls})
+    return nameless(where, of=samples)
+
+
+def mds(where: Path, samples: Samples, peers: Frameworks) -> Given:
+    columns = {"__key__": "str", "image": "jpeg", "label": "int"}
+    shards = [
+        [{"__key__": item.key, "image": item.data, "label": item.cls} for item in items]
+        for items in halves(samples)
+    ]
+    mds_peer.write(where, columns, shards)
     return nameless(where, of=samples)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
+from tests.formats import mds_peer
 from tests.formats.record_messages import record_messages
 from tests.missing import Frameworks
 
@@ -123,6 +124,12 @@ def parquet(dest: Path, peers: Frameworks) -> list[Arrived]:
     return found
 
 
+def mds(dest: Path, peers: Frameworks) -> list[Arrived]:
+    sides = sorted(path.parent for path in dest.glob("*/index.json")) or [dest]
+    found = [sample for side in sides for sample in mds_peer.read(side)]
+    return [Arrived(each["__key__"], each["label"], each["image"]) for each in found]
+
+
 TARGETS: dict[str, Read] = {
     "webdataset": webdataset,
     "tfrecord": tfrecord,
@@ -131,5 +138,6 @@ TARGETS: dict[str, Read] = {
     "folder": folder,
     "augmented-manifest": manifest,
     "parquet": parquet,
+    "mds": mds,
 }
 """What reads each target."""

@@ -19,7 +19,7 @@ from tests.images import jpeg
 from tests.missing import framework
 
 TO = (
-    *("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet", "folder"),
+    *("webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet", "mds", "folder"),
     "augmented-manifest",
 )
 COUNT = 6

@@ -192,7 +192,7 @@ class TestFolder:
         visible = {name: data for name, data in contents(root).items() if "/." not in name}
         assert without_metadata(back) == visible
 
-    @pytest.mark.parametrize("through", ["webdataset", "tfrecord", "recordio-protobuf"])
+    @pytest.mark.parametrize("through", ["webdataset", "tfrecord", "recordio-protobuf", "mds"])
     def test_of_many_parts(
         self, convert: Convert, tmp_path: Path, samples: Samples, through: str
     ) -> None:

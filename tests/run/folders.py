@@ -27,7 +27,7 @@ def begin(root: Path) -> RunState:
 def write_unit(state: RunState, name: str, layout: Folder, samples: Sequence[Sample]) -> None:
     """Write a unit of samples as a worker does."""
     target = state.pieces
-    writer = layout.open_writer(str(target.partial(name)), str(target.tree))
+    writer = layout.open_writer(str(target.partial(name)), str(target.tree), 9)
     try:
         for each in samples:
             writer.add(each)

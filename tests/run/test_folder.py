@@ -97,7 +97,7 @@ def test_nothing_leaves_the_folder(tmp_path: Path, as_class: bool) -> None:
     before, count = set(tmp_path.parent.iterdir()), 0
     for number, sample in enumerate(samples):
         listing, tree = tmp_path / "x" / f"{number}.jsonl", tmp_path / "x" / str(number)
-        with closing(LAYOUT.open_writer(str(listing), str(tree))) as writer:
+        with closing(LAYOUT.open_writer(str(listing), str(tree), 9)) as writer:
             try:
                 writer.add(sample)
             except BadSample:

@@ -9,7 +9,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
-from dsprep.formats import CONCATENATIVE, TABLES
+from dsprep.formats import IN_SPANS, TABLES
 from dsprep.sources.kinds import KINDS, own_kinds
 from dsprep.sources.reading import detect
 from dsprep.sources.shards.shards_kind import shards_of
@@ -68,7 +68,7 @@ def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
 
 def test_each_kind_can_be_named() -> None:
     choices = {name for kind in own_kinds().kinds for name in kind.names}
-    assert choices == {*CONCATENATIVE, *TABLES, *KINDS} - {"annotated", "shards"}
+    assert choices == {*IN_SPANS, *TABLES, *KINDS} - {"annotated", "shards"}
 
 
 @pytest.mark.parametrize("annotation", ["xml", "txt"])

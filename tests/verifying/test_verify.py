@@ -14,7 +14,7 @@ from dsprep.verifying.report import VerifyReport
 from dsprep.verifying.verify import _shares
 from tests.images import image_folder, jpeg, truncated
 
-FORMATS = ("webdataset", "tfrecord", "recordio", "parquet")
+FORMATS = ("webdataset", "tfrecord", "recordio", "parquet", "mds")
 
 
 @pytest.fixture

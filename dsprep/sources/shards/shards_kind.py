@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import ApartMembers, DsprepError
-from dsprep.formats import CONCATENATIVE, TABLES, format_of_file, format_of_source
+from dsprep.formats import IN_SPANS, TABLES, format_of_file, format_of_source
+from dsprep.formats.mds_index import INDEX
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.places.names import SPLITS
@@ -33,7 +34,7 @@ _SAMPLES_READ = 4  # of a tar, whose texts are looked at; the first may be a REA
 class ShardsKind(SourceKind):
     """Shards of a format, by their names or a manifest."""
 
-    names: ClassVar[tuple[str, ...]] = (*CONCATENATIVE, *TABLES)
+    names: ClassVar[tuple[str, ...]] = (*IN_SPANS, *TABLES)
     help: ClassVar[str] = "shards of a format"
     noun: ClassVar[str] = "shards"
     surest: ClassVar[Sure] = Sure.RECORDED
@@ -83,7 +84,7 @@ def may_be_shards(place: SourcePlace) -> bool:
     return any(
         is_name_of_shard(entry.name)
         or format_of_file(entry.name) is not None
-        or entry.name == MANIFEST
+        or entry.name in (MANIFEST, INDEX)
         or entry.name.lower() in SPLITS
         for entry in place.entries
     )
@@ -92,19 +93,19 @@ def may_be_shards(place: SourcePlace) -> bool:
 def is_name_of_shard(path: str) -> bool:
     """Return whether a file has a name that a format gives its shards."""
     layout = format_of_source(os.path.basename(path))
-    return layout is not None and layout.concatenative
+    return layout is not None and layout.in_spans
 
 
 def shards_of(source: Source) -> ShardSet | None:
     """Return the shards that a source names; None if it is something else."""
-    if source.kind not in (None, *CONCATENATIVE, *TABLES):
+    if source.kind not in (None, *IN_SPANS, *TABLES):
         return None
     source = source.located()
     kind = None if source.kind in TABLES else source.kind
     sets = []
     for name in (source.root, *source.others):
         shards = find_shards(name, kind)
-        if shards is None or not shards.layout.concatenative:
+        if shards is None or not shards.layout.in_spans:
             return None
         if source.kind is None and _is_tree(shards, source.chooses):
             return None

@@ -22,8 +22,9 @@ from dsprep.dataset.find import (
 )
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.formats import CONCATENATIVE, FORMATS, TABLES, format_of_file, format_of_source
+from dsprep.formats import FORMATS, IN_SPANS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
+from dsprep.formats.mds_index import read_index
 from dsprep.formats.stream import ShardStream
 from dsprep.places.names import (
     by_directory,
@@ -136,7 +137,7 @@ def _of_files(
     if format_name is None and len(formats) > 1:
         names = " and ".join(sorted(kind.name for kind in formats if kind))
         raise SourceError(f"{name}: shards of {names}; name those of one format")
-    layout = CONCATENATIVE[format_name] if format_name else formats.pop()
+    layout = IN_SPANS[format_name] if format_name else formats.pop()
     assert layout is not None
     notes: list[str] = []
 
@@ -185,7 +186,8 @@ def _recorded(data_set: DataSet, files: Sequence[str], alone: bool = False) -> S
 
 def _of_others(files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
     """Describe shards that something else wrote, by the files beside them."""
-    found, directory = ShardSet(files[0], tuple(files), layout), os.path.dirname(files[0])
+    layout, directory = layout.told_by(files), os.path.dirname(files[0])
+    found = ShardSet(files[0], tuple(files), layout)
     schema = read_features(directory, files, layout)
     if schema is not None:
         return replace(found, schema=schema, samples=read_counts(directory, files), known=True)
@@ -216,21 +218,23 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     inside = data_set_inside(place)
     if inside is not None and not inside.is_of_other_version:
         return _of_data_set(inside)
-    paths, known = list[str](), dict[str, str]()
+    if indexed := _of_index(directory, format_name):
+        return indexed
+    paths, known, counts = list[str](), dict[str, str](), dict[str, int]()
     for entry in entries(directory):
         if entry.name.startswith("."):
             continue
         if image_kind_of(entry.name):
             return None
         if entry.is_dir():  # a tree of images, however many there are, or a directory for each side
-            known = files_of_sides(directory)
+            known, counts = _by_indexes(files_of_sides(directory))
             paths = [*known]
             break
         paths.append(entry.path)
     files = []
-    for path in sorted(paths):
+    for path in paths if known else sorted(paths):
         layout = format_of_source(os.path.basename(path))
-        if layout and layout.concatenative and format_name in (None, layout.name):
+        if layout and layout.in_spans and format_name in (None, layout.name):
             files.append(path)
     if any(format_of_file(os.path.basename(path)) for path in paths):
         beside = data_set_beside(place)
@@ -243,7 +247,7 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if not sides:
         require_one_split(directory, files)
     found = _of_files(directory, files, format_name)
-    found = found and replace(found, sides=sides)
+    found = found and replace(found, sides=sides, samples={**found.samples, **counts})
     tables = sum(path.endswith(".parquet") for path in paths)
     if found is None or not tables:
         return found
@@ -252,10 +256,34 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     return replace(found, notes=(*found.notes, note))
 
 
+def _of_index(directory: str, format_name: str | None) -> ShardSet | None:
+    """Return the shards that an index of MDS names; None if there is none."""
+    indexed = read_index(directory) if format_name in (None, "mds") else None
+    if not indexed:
+        return None
+    found = _of_files(directory, [each.path for each in indexed], "mds")
+    counts = {each.path: each.samples for each in indexed}
+    return found and replace(found, samples={**found.samples, **counts})
+
+
+def _by_indexes(known: Mapping[str, str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the sides of files, and how many samples these hold as far as indexes tell.
+
+    Of a directory that has an index, the files are those that it names, in its order.
+    """
+    sides: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for own in by_directory([*known]):
+        indexed = read_index(os.path.dirname(own[0])) or ()
+        counts |= {each.path: each.samples for each in indexed}
+        sides |= dict.fromkeys([each.path for each in indexed] or own, known[own[0]])
+    return sides, counts
+
+
 def _of_data_set(found: DataSet) -> ShardSet | None:
     """Return the shards that a manifest names; None if they are Parquet or files."""
     path, manifest = found.path, found.manifest
-    if manifest.format in FORMATS and not FORMATS[manifest.format].concatenative:
+    if manifest.format in FORMATS and not FORMATS[manifest.format].in_spans:
         return None  # folders and Parquet are other kinds of sources
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]

@@ -1,0 +1,99 @@
+"""``index.json`` of MDS: what is believed of it, and what is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsprep
+from dsprep.errors import SourceError
+from dsprep.formats.mds_index import differences, read_index
+from tests.formats.test_mds import GOLDEN
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN / "all", tmp_path / "in"))
+
+
+def changed(directory: Path, **raw: Any) -> None:
+    index = json.loads((directory / "index.json").read_text())
+    index["shards"][0]["raw_data"] |= raw
+    (directory / "index.json").write_text(json.dumps(index))
+
+
+def test_its_order_counts_and_nothing_else_is_read(copied: Path, tmp_path: Path) -> None:
+    index = json.loads((copied / "index.json").read_text())
+    index["shards"].reverse()
+    (copied / "index.json").write_text(json.dumps(index))
+    shutil.copy(GOLDEN / "plain" / "shard.00000.mds", copied / "left-over.mds")
+    report = dsprep.convert(copied, tmp_path / "out", to="parquet")
+    assert [shard.name for shard in report.shards] == ["shard.00001.parquet", "shard.00000.parquet"]
+    assert report.samples == 4
+
+
+def test_a_shard_that_is_not_there(copied: Path, tmp_path: Path) -> None:
+    (copied / "shard.00001.mds").unlink()
+    with pytest.raises(SourceError, match="there is no such shard"):
+        dsprep.convert(copied, tmp_path / "out", to="parquet")
+    assert [(each.file, each.message) for each in dsprep.verify(copied).problems] == [
+        ("shard.00001.mds", "is in index.json, but not there")
+    ]
+
+
+def test_samples_that_are_missing_are_rejects(copied: Path, tmp_path: Path) -> None:
+    index = json.loads((copied / "index.json").read_text())
+    index["shards"][0]["samples"] += 1
+    (copied / "index.json").write_text(json.dumps(index))
+    report = dsprep.convert(copied, tmp_path / "out", to="parquet")
+    assert (report.samples, len(report.rejects)) == (4, 1)
+    (problem,) = dsprep.verify(copied).problems
+    assert problem.message == "holds 2 samples, not 3"
+
+
+def test_hashes_are_checked(copied: Path) -> None:
+    shards = read_index(str(copied)) or []
+    assert [set(each.hashes) for each in shards] == [{"sha256", "xxh64"}] * 2
+    assert not [*differences(shards[0])]
+    data = bytearray((copied / "shard.00000.mds").read_bytes())
+    data[-1] ^= 1
+    (copied / "shard.00000.mds").write_bytes(data)
+    assert any("its sha256 is not the one in" in each.message
+               for each in dsprep.verify(copied).problems)  # fmt: skip
+    (copied / "shard.00000.mds").write_bytes(data + b"x")
+    assert [*differences(shards[0])] == [
+        f"has {len(data) + 1:,} bytes, not {len(data):,} as index.json says"
+    ]
+
+
+@pytest.mark.parametrize("name", ["../x.mds", "/etc/passwd", "a//b.mds", ".", "a\0.mds"])
+def test_names_that_lead_elsewhere(copied: Path, name: str) -> None:
+    changed(copied, basename=name)
+    with pytest.raises(SourceError, match="names no file below its directory"):
+        read_index(str(copied))
+
+
+@pytest.mark.parametrize("size", [-1, "x", None, 1 << 70])
+def test_sizes_that_are_none(copied: Path, size: object) -> None:
+    changed(copied, bytes=size)
+    with pytest.raises(SourceError, match="is not an index of MDS"):
+        read_index(str(copied))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"shards": 3}', '{"shards": [{}]}', '{"shards": []}', "[" * 99_999]
+)
+def test_an_index_of_something_else(tmp_path: Path, text: str) -> None:
+    (tmp_path / "index.json").write_text(text)
+    assert read_index(str(tmp_path)) is None
+
+
+def test_shards_of_text(tmp_path: Path) -> None:
+    text = json.dumps({"version": 2, "shards": [{"format": "json"}]})
+    (tmp_path / "index.json").write_text(text)
+    with pytest.raises(SourceError, match="lists shards of json, not of MDS"):
+        read_index(str(tmp_path))
