@@ -12,6 +12,7 @@ from shlex import quote
 _REQUIREMENTS = {
     "mxnet": ("mxnet", "numpy<2"),
     "tensorflow": ("tensorflow-cpu",),
+    "streaming": ("mosaicml-streaming",),
     "s3fs": ("s3fs", "boto3"),  # s3fs needs an older botocore than the newest boto3 does
 }
 

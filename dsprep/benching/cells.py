@@ -52,6 +52,7 @@ READERS = {
     "datasets": BenchReader("parquet", "file s3fs download", "datasets numpy", "torch"),
     "torch": BenchReader("folder", _FILES, "torch numpy", "", _SHUFFLES),
     "wids": BenchReader("webdataset", _LOCAL, "wids torch numpy"),
+    "mds": BenchReader("mds", _LOCAL, "streaming torch numpy", "", _SHUFFLES),
     "csv": BenchReader("csv", _LOCAL, "numpy"),
     "protobuf": BenchReader("recordio-protobuf", _LOCAL, "numpy"),
     "raw": BenchReader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),

@@ -30,7 +30,12 @@ def keywords_of(shards: ShardSet) -> dict[str, Any]:
         return {"header": shards.layout.options().get("header", False)}
     if shards.layout.name == "recordio-protobuf":
         _require_numbers(shards)
-    if shards.layout.name not in ("webdataset", "tfrecord"):
+    if any(path.endswith((".mds.gz", ".mds.zstd")) for path in shards.files):
+        raise SourceError(
+            f"{shards.name}: is compressed, and StreamingDataset would unpack it there: measure "
+            "what dsprep shard --compression none writes"
+        )
+    if shards.layout.name not in ("webdataset", "tfrecord", "mds"):
         return {}
     samples, choice = _first_samples(shards), Choice()
     observed, own = observe(samples, shards.layout, choice), raw_field(shards.schema)
@@ -42,7 +47,7 @@ def keywords_of(shards: ShardSet) -> dict[str, Any]:
     if (image := settled.schema.image_field) is None:
         raise _no_image(shards.name, list(settled.schema.by_name))
     names = _raw_names([place[0] for place in image.places], samples, shards.layout)
-    return {"image": names[:1] if shards.layout.name == "tfrecord" else names}
+    return {"image": names if shards.layout.name == "webdataset" else names[:1]}
 
 
 def _require_numbers(shards: ShardSet) -> None:

@@ -20,8 +20,8 @@ class BenchOptions(Options):
 
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     readers: Sequence[str] = _measure(
-        "Readers: webdataset, wids, torch, tf, mxnet, datasets, csv, protobuf, raw.  [default: the "
-        "natural one of each format]",
+        "Readers: webdataset, wids, torch, tf, mxnet, datasets, mds, csv, protobuf, raw.  "
+        "[default: the natural one of each format]",
         default=(),
         metavar="NAME[,...]",
     )

@@ -7,18 +7,22 @@ decode.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 from dsprep.errors import OptionError
 from dsprep.extras import pip_install
+from dsprep.formats.mds_index import INDEX
 from dsprep.formats.stream import compression_of_shard
 from dsprep.storage.local import open_regular
 
 _EDGE = 32
 _BATCH = 16
+_FILES = ("raw_data", "zip_data")
 _IMAGES = ("image/encoded", "image")
 
 
@@ -82,10 +86,37 @@ def count_webdataset(path: str) -> int:
     return sum(1 for _ in samples.decode("pil"))
 
 
+def count_streaming(path: str) -> int:
+    """Read a shard with MosaicML Streaming's reader, by what the index beside it says."""
+    from streaming.base.compression import decompress
+    from streaming.base.format import reader_from_json
+
+    directory, name = os.path.split(path)
+    with open(os.path.join(directory, INDEX), "rb", opener=open_regular) as file:
+        shards = json.load(file)["shards"]
+    own = (each for each in shards if name in [(each[key] or {}).get("basename") for key in _FILES])
+    shard = next(own)
+    with tempfile.TemporaryDirectory() as scratch:
+        if shard["zip_data"]:  # it reads shards that are unpacked
+            with open(path, "rb", opener=open_regular) as file:
+                data = decompress(shard["compression"], file.read())
+            raw = Path(scratch, shard["raw_data"]["basename"])
+            raw.write_bytes(data)
+            directory = scratch
+        reader, count = reader_from_json(directory, "", shard), 0
+        for sample in reader:
+            for value in sample.values():
+                if callable(load := getattr(value, "load", None)):
+                    load()  # an image of Pillow
+            count += 1
+    return count
+
+
 LOADERS = {
     "mxnet": ("recordio", count_mxnet),
     "tensorflow": ("tfrecord", count_tensorflow),
     "webdataset": ("webdataset", count_webdataset),
+    "streaming": ("mds", count_streaming),
 }
 """The format that each framework reads, and how."""
 

@@ -39,7 +39,7 @@ class VerifyOptions(EngineOptions, _Checked):
     )
     loader: str | None = _check(
         "Also read the shards with this framework, which must be installed.",
-        choices=("mxnet", "tensorflow", "webdataset"),
+        choices=("mxnet", "tensorflow", "webdataset", "streaming"),
     )
     max_pixels: int | None = _check("Report images with more pixels as a problem.")
     choice: Choice | None = None  # what the fields of shards without a manifest are

@@ -16,6 +16,7 @@ from dsprep.verifying import loaders
         ("mxnet", (3, 11), "pip install mxnet 'numpy<2'"),
         ("mxnet", (3, 13), r"no release for Python 3\.12 and later; use Python 3\.11"),
         ("tensorflow", (3, 13), "pip install tensorflow-cpu"),
+        ("streaming", (3, 13), "pip install mosaicml-streaming"),
     ],
 )
 def test_one_that_is_not_installed(
