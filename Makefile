@@ -10,6 +10,7 @@ FULL := .venv/.full
 FUZZ := .venv/.fuzz
 SERVERS := .cache/.servers
 CLIENTS := .cache/.clients
+JUDGES := .cache/.judges
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
 
 # A .venv of another version than the one that is named is made again.
@@ -20,7 +21,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check style bench fuzz soak docs dist clean
+.PHONY: help setup demo test check style bench judges fuzz soak docs dist clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,9 +49,12 @@ style: $(FULL)
 
 # A part, ONLY=copy; at most RUNS=1 of each contender; photographs of SIZE=20GB in all; images of your
 # own, DATA='photos=FOLDER small=FOLDER'.
-bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; ONLY=copy measures a part
+bench: $(FULL) $(SERVERS) $(CLIENTS) $(JUDGES) ## Measure dsprep against its peers; ONLY=copy measures a part
 	$(BIN)/python -m scripts.bench $(ONLY:%=--only %) $(RUNS:%=--runs %) $(SIZE:%=--size %) \
 		$(DATA:%=--data %)
+
+judges: $(FULL) $(JUDGES) ## Let MosaicML Streaming read what dsprep writes, and dsprep read what it writes
+	@$(BIN)/python -m scripts.judges
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
@@ -90,6 +94,10 @@ $(FUZZ): $(FULL)
 
 $(CLIENTS): scripts/setup.sh | $(FULL)
 	@scripts/setup.sh clients
+	@touch $@
+
+$(JUDGES): scripts/setup.sh | $(FULL)
+	@TORCH='$(TORCH)' scripts/setup.sh judges
 	@touch $@
 
 # It is made by the script, if all servers and Chromium are there.

