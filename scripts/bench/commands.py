@@ -20,6 +20,12 @@ def dsprep(*arguments: str) -> Command:
     return (*start, *arguments)
 
 
+def judge(script: str, *arguments: str) -> Command:
+    """A program of a peer that imports torch, in the environment of `make judges`."""
+    python = Path(__file__).parents[2] / ".cache" / "judges" / "bin" / "python"
+    return (str(python), str(_PEERS / f"{script}.py"), *arguments)
+
+
 def peer(script: str, *arguments: str) -> Command:
     """A program of a peer, in this interpreter."""
     return (sys.executable, str(_PEERS / f"{script}.py"), *arguments)

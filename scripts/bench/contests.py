@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .commands import OUT, dsprep, peer
+from .commands import OUT, dsprep, judge, peer
 from .data import DataSet
 from .measure import Command
 from .packed import Packed
@@ -158,6 +158,16 @@ def _recordio(data: DataSet) -> tuple[Contender, ...]:
     )
 
 
+def _mds(data: DataSet) -> tuple[Contender, ...]:
+    target, out = str(TARGETS[data.name]), f"{OUT}/train"
+    writer = ("mds_writer", str(data.root), out, target)
+    return (
+        *_copies(data, out, "--to", "mds", "--target-size", target),
+        Contender("MDSWriter", (judge(*writer, "1"),)),
+        Contender("MDSWriter, 2 processes", (judge(*writer, "2"),)),
+    )
+
+
 def _copies(data: DataSet, *arguments: str) -> tuple[Contender, ...]:
     command = dsprep("pack", str(data.root), *arguments)
     return (
@@ -166,7 +176,7 @@ def _copies(data: DataSet, *arguments: str) -> tuple[Contender, ...]:
     )
 
 
-_COPIES = {"webdataset": _webdataset, "tfrecord": _tfrecord, "recordio": _recordio}
+_COPIES = {"webdataset": _webdataset, "tfrecord": _tfrecord, "recordio": _recordio, "mds": _mds}
 
 
 def _resize(data: DataSet) -> tuple[Contender, ...]:

@@ -93,6 +93,7 @@ _CONVERSIONS = (
     ("webdataset → tfrecord", "convert-wds-tfrecord", "webdataset and tensorflow"),
     ("tfrecord → webdataset", "convert-tfrecord-wds", "tensorflow and webdataset"),
     ("recordio → webdataset", "convert-recordio-wds", "mxnet and webdataset"),
+    ("mds → webdataset", "convert-mds-wds", "streaming and webdataset"),
 )
 _RESHARD = "webdataset, cut again"
 _SHARDED = ("small", "photos")
@@ -101,6 +102,8 @@ _COPIES = (
     ("webdataset", ("ShardWriter",), None, {"small": 6, "photos": 3}),
     ("tfrecord", ("TFRecordWriter",), None, {"small": 4.5, "photos": 4.5}),
     ("recordio", _IM2REC, "im2rec, the best", {"small": 4.5, "photos": 2.7}),
+    ("mds", ("MDSWriter",), "MDSWriter, 1 process", {"small": 3, "photos": 3}),
+    ("mds", ("MDSWriter, 2 processes",), "MDSWriter, 2 processes", {"small": 1.5, "photos": 1.5}),
 )
 _NONE = "dsprep --check none"
 
@@ -142,7 +145,7 @@ RACES = (
         for work, contest, data in _LIST_WORK
     ),
     *(
-        Race(work, f"{contest}/{data}", ("script",), 6, against=against)
+        Race(work, f"{contest}/{data}", ("script",), 4 if "mds" in work else 6, against=against)
         for work, contest, against in _CONVERSIONS
         for data in _SHARDED
     ),

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 
-from .commands import OUT, dsprep, peer
+from .commands import OUT, dsprep, judge, peer
 from .contests import SECONDS, Contender, Contest
 from .data import DataSet
 from .measure import Command
@@ -26,6 +26,7 @@ def shard_contests(small: DataSet, photos: DataSet) -> list[Contest]:
         *(_convert("convert-wds-tfrecord", "webdataset", "tfrecord", d) for d in both),
         _convert("convert-tfrecord-wds", "tfrecord", "webdataset", photos),
         *(_convert("convert-recordio-wds", "recordio", "webdataset", d) for d in both),
+        *(_convert("convert-mds-wds", "mds", "webdataset", d) for d in both),
         *(_of(d, "webdataset", "shard-resize", _resize, copies=True) for d in both),
         *(_of(d, "webdataset", "verify", _verify) for d in both),
         _of(small, "zip", "zip-pack", _zip),
@@ -52,7 +53,8 @@ def _of(
 def _convert(work: str, source: str, target: str, data: DataSet) -> Contest:
     def contenders(packed: Packed) -> tuple[Contender, ...]:
         path = str(packed.path)
-        script = peer(f"{source}_to_{target}", path, _TRAIN)
+        run = judge if source == "mds" else peer
+        script = run(f"{source}_to_{target}", path, _TRAIN)
         return (
             Contender("dsprep", (dsprep("convert", path, _TRAIN, "--to", target),)),
             Contender("script", (script,)),
