@@ -13,9 +13,9 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.arguments import AnyPath
-from dsprep.catalog import Catalog
+from dsprep.catalog import Catalog, SourceScan
 from dsprep.declared import called_with
-from dsprep.errors import DestinationError, OptionError
+from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.extras import pip_install
 from dsprep.findings import SKIP_KINDS, Finding, lost, notes_of
 from dsprep.images.phash import can_hash
@@ -34,6 +34,7 @@ from dsprep.inspecting.options import InspectOptions
 from dsprep.inspecting.samples import SampleShown, row_of_key, show_samples
 from dsprep.lists.stats import hash_unit
 from dsprep.opening import GivenPath
+from dsprep.options import given_options
 from dsprep.pages.page import is_page
 from dsprep.pipeline import Pipeline
 from dsprep.progress import Progress
@@ -127,12 +128,7 @@ def _look_at(
     """Measure samples of a data set."""
     values = options.values_of(SourceOptions, ClassOptions)
     source = Source(place, choice=choice_of(options), takes_texts=True, takes_masks=True, **values)
-    catalog, findings = read_source(source, pool.map)
-    stopping = () if options.key is not None else what_stops(source, (catalog, findings))
-    findings = [
-        *findings,
-        *(Finding("note", "", f"pack stops: {'; '.join(each)}") for each in stopping),
-    ]
+    catalog, findings = _read(source, options, pool)
     pipeline = reading_pipeline(catalog, options.max_pixels)
     rows = pl.int_range(len(catalog), eager=True)
     if options.key is not None:
@@ -152,6 +148,30 @@ def _look_at(
         look = Look(pipeline, decode=options.decode, hash=hashes)
         table = measure_catalog(chosen, names, look, pool, progress.advance)
     return LookedAt(place, source, catalog, chosen, findings, pipeline, with_ratios(table))
+
+
+def _read(source: Source, options: InspectOptions, pool: Executor) -> SourceScan:
+    """Make the catalog, and say what would stop `pack`.
+
+    Of a source that nothing can read as a whole, the images are looked at.
+    """
+    try:
+        catalog, findings = read_source(source, pool.map)
+    except SourceError as error:
+        needs_all = options.key is not None or str(options.output).endswith(".toml")
+        if needs_all or given_options(source.values_of(SourceOptions, ClassOptions)):
+            raise
+        try:
+            catalog, findings = read_source(source.replace(kind="images"), pool.map)
+        except DsprepError:
+            raise error from None
+        return catalog, [*findings, _stops(str(error).splitlines())]
+    stopping = () if options.key is not None else what_stops(source, (catalog, findings))
+    return catalog, [*findings, *map(_stops, stopping)]
+
+
+def _stops(lines: Sequence[str]) -> Finding:
+    return Finding("note", "", f"pack stops: {'; '.join(map(str.strip, lines))}")
 
 
 def _report_of(

@@ -724,6 +724,22 @@ def test_a_table_that_is_given_replaces_the_one_of_its_name(tmp_path: Path) -> N
         assert any("train.csv names the images" in note for note in report.notes) == is_said
 
 
+def test_inspect_shows_the_images_of_what_cannot_be_packed(tmp_path: Path) -> None:
+    boxes = "image,bbox\n" + "".join(f'{each},"[30, 5, 30, 40]"\n' for each in IMAGES)
+    told = coco([*IMAGES], [box(1, 1)])
+    both = {f"annotations/{name}_val.json": told for name in ("instances", "person_keypoints")}
+    root = write(tmp_path / "set", IMAGES | both)
+    report = dsprep.inspect(str(root), workers=1)
+    assert report.samples == len(IMAGES)
+    (note,) = (note for note in report.notes if note.startswith("pack stops: "))
+    assert "has files of instances and of person_keypoints for the same images" in note
+    with pytest.raises(SourceError):
+        dsprep.inspect(str(root), output=tmp_path / "set.toml", workers=1)
+    (root / "boxes.csv").write_text(boxes)
+    with pytest.raises(SourceError):
+        dsprep.inspect(str(root), annotations=[root / "boxes.csv"], workers=1)
+
+
 def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path) -> None:
     root = write(tmp_path / "set", IMAGES | {"gt/000.txt": ICDAR, "labels.csv": TABLE})
     report = dsprep.inspect(str(root), workers=1)
