@@ -253,7 +253,7 @@ def _of_directory(
     there = {path: f"{root.rstrip('/')}/{path}" for path in paths}
     new = [full for full in there.values() if full not in known]
     new = new[: max(0, limit - len(known))]
-    read = zip(new, results(root, _head, new), strict=True)
+    read = zip(new, results(root, head_of, new), strict=True)
     known |= {full: head for full, head in read if head is not None}
     return {path: known[full] for path, full in there.items() if full in known}
 
@@ -279,7 +279,8 @@ def _of_archive(
     return {path: head for path, head in own if head is not None}
 
 
-def _head(path: str) -> bytes | None:
+def head_of(path: str) -> bytes | None:
+    """Read how a file begins; None if it cannot be read."""
     try:
         with open_file(path) as file:
             return file.pread(HEAD, 0)

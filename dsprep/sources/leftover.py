@@ -16,14 +16,17 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
-from dsprep.places.names import is_left_out
+from dsprep.places.names import is_left_out, is_side_alone, is_word_for_files
+from dsprep.sources.annotation_kind import DirectoryAbove
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import (
+    HEADS_OF_GROUP,
     NAMING,
     begins_like_image,
     group_of,
     groups_of,
     groups_with_others,
+    head_of,
     is_harmless,
     is_what_it_says,
     may_be_of_image,
@@ -186,6 +189,8 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     """
     catalog, findings = found
     findings = without_used(with_statuses(findings, source.leave_out), source)
+    if files.archive is None:
+        findings += _notes_above(source, catalog)
     left = _left_over(findings)
     are_chosen = source.chooses or bool(source.extensions)
     groups = groups_of(left) if are_chosen else groups_with_others(left)
@@ -211,6 +216,31 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     if not are_chosen:
         said |= {path: Finding("left-over", path, UNNAMED) for path in images}
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def _notes_above(source: Source, catalog: Catalog) -> list[Finding]:
+    """Note which files beside the directory of images name these, if nothing labels them.
+
+    `images/` and `train.csv` are one data set. What lies beside a directory of another name may be
+    anybody's.
+    """
+    full = full_path(source.root)
+    above, _, name = full.rpartition("/")
+    is_part = is_word_for_files(name) or is_side_alone(name)
+    if source.chooses or source.others or not (is_part and above and lacks_labels(catalog)):
+        return []
+    entries = DirectoryAbove(above, name).entries
+    texts = (path for path in sorted(entries) if extension_in(path) in NAMING)
+    own = [path for path in texts if not is_harmless(path) and entries[path].is_file()]
+    notes = []
+    for some in groups_of(own).values():
+        for path in some[:HEADS_OF_GROUP]:
+            head = head_of(entries[path].path) or b""
+            named = "" if _GUESSED.search(path) else names_of(path, head, catalog.table["path"])
+            if named:
+                takes = f"--labels {shlex.quote(entries[path].path)} takes the labels of a table"
+                notes.append(_not_read(f"{entries[path].path} {NAMES} {named}", takes))
+    return notes
 
 
 def _said_of(

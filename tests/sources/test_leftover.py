@@ -724,6 +724,26 @@ def test_a_table_that_is_given_replaces_the_one_of_its_name(tmp_path: Path) -> N
         assert any("train.csv names the images" in note for note in report.notes) == is_said
 
 
+def test_a_table_beside_the_directory_of_images_is_a_note(tmp_path: Path) -> None:
+    root = write(tmp_path, {f"data/images/{each}": None for each in IMAGES})
+    (root / "data/train.csv").write_text(TABLE)
+    (root / "data/notes.csv").write_text("a,b\nx,y\n")
+    table = root / "data/train.csv"
+    said = f"{table} names the images in 4 of 5 rows looked at and is not read: --labels {table} "
+    assert said in notes(read(root / "data/images")[1])
+    assert "notes.csv" not in notes(read(root / "data/images")[1])
+    for of_classes in ("cat", "dog"):
+        write(root, {f"data/images/{of_classes}/1.jpg": None})
+    for each in IMAGES:
+        (root / "data/images" / each).unlink()
+    assert "train.csv" not in notes(read(root / "data/images")[1])
+    (root / "data/images").rename(root / "data/mine")
+    write(root, {f"data/mine/{each}": None for each in IMAGES})
+    for of_classes in ("cat", "dog"):
+        shutil.rmtree(root / "data/mine" / of_classes)
+    assert "train.csv" not in notes(read(root / "data/mine")[1])
+
+
 def test_inspect_shows_the_images_of_what_cannot_be_packed(tmp_path: Path) -> None:
     boxes = "image,bbox\n" + "".join(f'{each},"[30, 5, 30, 40]"\n' for each in IMAGES)
     told = coco([*IMAGES], [box(1, 1)])
