@@ -377,8 +377,8 @@ class Schema:
 
     @property
     def has_texts(self) -> bool:
-        """Whether a field other than the label is text."""
-        return any(each.type == "text" for each in self.others)
+        """Whether a field other than the label is text, or a list of texts."""
+        return any(each.type in ("text", "list<text>") for each in self.others)
 
     @property
     def has_masks(self) -> bool:

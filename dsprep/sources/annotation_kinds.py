@@ -19,6 +19,7 @@ KINDS = {
     "open-images": "annotated.open_images_kind:OpenImagesKind",
     "yolo": "annotated.yolo_kind:YoloKind",
     "voc": "annotated.voc_kind:VocKind",
+    "captions": "annotated.caption_files_kind:CaptionFilesKind",
     "csv": "annotated.boxes_kind:BoxTableKind",
     "label-studio": "annotated.label_studio_kind:LabelStudioKind",
     "manifest": "annotated.ground_truth_kind:GroundTruthKind",

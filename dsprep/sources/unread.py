@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
-_CAPTIONS = "write each caption into a text of its image's name, such as a.txt for a.jpg"
 _ROWS = 5  # lines that have to look alike
 _LONGEST = 1000  # characters of a line that are looked at
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
@@ -73,10 +72,6 @@ UNREAD = (
     Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
     Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
     Unread("COCO's panoptic masks", _JSON, ('"segments_info"',)),
-    Unread("COCO's captions", _JSON,
-           (r'^\s*\{', '"images"\\s*:', '"annotations"\\s*:\\s*\\[', '"caption"\\s*:'),
-           (), _CAPTIONS),
-    Unread("COCO's captions", r"(?:^|/)captions[^/]*\.json$", ('"images"\\s*:',), (), _CAPTIONS),
 )  # fmt: skip
 """The kinds that content shows, the more special ones first."""
 

@@ -24,6 +24,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests import pixels
+from tests.arrow_files import save_sides
 from tests.conftest import Finished
 from tests.here import Here
 from tests.images import image_folder, jpeg, png
@@ -167,6 +168,7 @@ def write_foreign(root: Path) -> None:
             shutil.copytree(source, root / place)
         else:
             shutil.copyfile(source, root / place)
+    save_sides(root / "saved")
 
 
 def write_boxes(root: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from dsprep.cli.main import cli
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
+from dsprep.sources.annotated.caption_files_kind import CaptionFilesKind
 from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.create_ml_kind import CreateMlKind
@@ -31,9 +32,16 @@ from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
-from tests.sources import test_celeba, test_dota, test_open_images
+from tests.sources import test_caption_files, test_celeba, test_dota, test_open_images
 from tests.sources.annotation_contract import AnnotationTests
-from tests.sources.boxes import KITTI, ROW, box, boxes, coco, labelme, read, voc, voc_object, write
+from tests.sources.boxes import KITTI, ROW, box, coco, labelme, read, told, voc, voc_object, write
+
+
+class TestCaptionFiles(AnnotationTests):
+    kind = CaptionFilesKind
+    files = test_caption_files.SET
+    named = "text/Flickr8k.token.txt"
+    is_claimed = True
 
 
 class TestCoco(AnnotationTests):
@@ -232,7 +240,7 @@ def test_two_kinds_that_are_equally_sure_are_one_error(tmp_path: Path) -> None:
             with pytest.raises(SourceError, match=said):
                 read(root)
             others = [name for name in two.files if name not in one.files]
-            assert boxes(read(root, leave_out=others)[0]) != {}
+            assert told(read(root, leave_out=others)[0]) != {}
 
 
 def test_the_format_of_a_path_is_unclear(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_images_with_braces_in_them(
         ({"annotations": ["x"]}, "an item of annotations cannot be read: 'x' is not an object"),
         ({"images": [{"id": 1}]}, "an item of images lacks 'file_name'"),
         ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
-        ({"annotations": [{"image_id": 1, "id": 1, "caption": "a"}]}, "has captions"),
+        ({"annotations": [{"image_id": 1, "id": 1, "caption": 5}]}, "its caption 5 is no text"),
         ({"categories": [{"id": 3, "name": "a"}, {"id": 3, "name": "b"}]}, "the category 3 is"),
         ({"categories": [{"id": None, "name": "a"}]}, "its id None is neither a number nor a text"),
         ({"categories": [{"id": 3, "name": "\ud800"}]}, r"the name '\\ud800' has half"),

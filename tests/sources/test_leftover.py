@@ -131,7 +131,6 @@ TABLE = "image,breed\n" + "".join(f"{path},{'ab'[at % 2]}\n" for at, path in enu
         ("labels.csv", TABLE.replace(".jpg", ""), "--labels"),
         ("x.lst", "".join(f"{at}\t{at % 2}\t{path}\n" for at, path in enumerate(IMAGES)), "--list"),
         ("a.json", f"[{', '.join(map(label_studio, IMAGES))}]", "--annotations"),
-        ("captions.txt", "".join(f"{path}#0\ta bird\n" for path in IMAGES), ""),
         ("labels.json", json.dumps(dict.fromkeys(IMAGES, "cat")), ""),
     ],
 )

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse, parse_boxes
@@ -25,6 +25,8 @@ from dsprep.findings import Finding
 from dsprep.numbering import number_ids
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
+from dsprep.sources.annotated.coco_captions import CocoCaptions, is_caption, values_of_captions
+from dsprep.sources.annotated.image_values import ImageValues
 from dsprep.sources.annotated.json_file import JsonText, Update
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
@@ -215,6 +217,7 @@ class _Read:
         self._codes: dict[object, int] = {}  # numbers that stand for ids that are no numbers
         self.left_out = {of: set[str]() for of in ("", "images", "categories")}
         self.is_lvis = False
+        self.captions = CocoCaptions()
         self.odd_ids = 0  # annotations whose id no object can have
 
     def code(self, id: object) -> int:
@@ -274,14 +277,29 @@ class _Read:
                 f"{path}: is panoptic, which dsprep does not read: give the instances of the same "
                 "images, as in instances_train2017.json"
             )
-        if "caption" in item and "category_id" not in item:
-            raise SourceError(f"{path}: has captions, which have no boxes: they are not read")
+        if is_caption(item):
+            self.captions.add(file_number, self.code(item["image_id"]), item)
+            return
         id, category = item.get("id"), item["category_id"]
         known = id if type(id) is int and abs(id) < 2**61 else -1
         self.odd_ids += id is not None and not is_id(id)
         place = (file_number, self.code(item["image_id"]), self.code(category), known, offset, size)
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
+
+    def move_captions(self, files: int) -> tuple[bool, Sequence[Sequence[str] | None]]:
+        """Let one file list each image; return whether there are captions alone, and these."""
+        if not self.captions.texts:
+            return False, ()
+        apart = self.captions.files_of_these(self.spans["file"])
+        is_alone = len(apart) == files
+        moved = self.captions.move(self.images, self.names, () if is_alone else apart)
+        kept = {number: at for at, number in enumerate(moved.kept)}
+        self.images = {key: kept[at] for key, at in self.images.items() if at in kept}
+        self.names = [self.names[at] for at in moved.kept]
+        places = (self.places[4 * at : 4 * at + 4] for at in moved.kept)
+        self.places = array("q", chain.from_iterable(places))
+        return is_alone, moved.captions
 
     def notes(self, where: str) -> Iterator[Finding]:
         """Say what nothing of is kept; annotations keep what else they tell."""
@@ -301,6 +319,7 @@ class _Read:
             count = format_count(self.odd_ids, "id")
             notes.append(f"{count} of annotations not kept, not being whole numbers of 64 bits")
         yield from (Finding("note", "", f"{where}: {note}") for note in notes)
+        yield from self.captions.notes(where)
 
 
 _OF_IMAGES = frozenset(("id", "file_name", "width", "height"))
@@ -324,7 +343,7 @@ def scan_coco(
     read = _Read(known)
     for at, file in enumerate(files):
         updates = digest.update, *(each.add for each in copies[at : at + 1])
-        for section, offset, size, item in _items(file, updates, partial(_fast, read.spans, at)):
+        for section, offset, size, item in items_of(file, updates, partial(_fast, read.spans, at)):
             try:
                 if section in _LISTS and not isinstance(item, dict):
                     raise TypeError(f"{item!r:.40} is not an object")
@@ -343,6 +362,7 @@ def scan_coco(
                 ) from None
     where = format_some(list(paths))
     read.drop_repeated()
+    is_alone, captions = read.move_captions(len(files))
     names, ids, numbers = _classes(read.categories, classes, where)
     table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
     images = pl.DataFrame(
@@ -365,6 +385,12 @@ def scan_coco(
     ).fill_null(0)  # fmt: skip
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[1::4]]
+    sides = sides if all(sides) else []
+    told = digest.sha.hexdigest(), where, findings
+    values = values_of_captions(captions) if captions else ImageValues()
+    if is_alone:  # without a field of objects, which nothing tells
+        findings.append(Finding("note", "", f"{where}: ids of images not kept"))
+        return Scan(None, read.names, (), (), (), (), *told, sides=sides, values=values)
     spans = by_rows(table.select("offset", "size"), "q")
     own, states = (tuple(getattr(each, name) for each in copies) for name in ("path", "state"))
     annotations = CocoAnnotations(own, states, numbers)
@@ -377,12 +403,11 @@ def scan_coco(
         (of_image["size"] * digest.growth + _IMAGE_ID).to_list(),
         names,
         ids,
-        digest.sha.hexdigest(),
-        where,
-        findings,
+        *told,
         places=CocoPlaces(read.places, starts, spans, held),
         flags=digest.flags,
-        sides=sides if all(sides) else (),
+        sides=sides,
+        values=values,
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
     )
 
@@ -404,6 +429,11 @@ def _require_known(table: pl.DataFrame, read: _Read, where: str) -> None:
     """Refuse annotations of images, or of categories, that the files do not list."""
     import polars as pl
 
+    if lost_ids := sorted({read.uncode(code) for _, code in read.captions.texts}):
+        count = format_count(sum(map(len, read.captions.texts.values())), "caption")
+        raise SourceError(
+            f"{where}: {count} with image_id that the list of images lacks: {format_some(lost_ids)}"
+        )
     categories = [read.code(id) for id in read.categories]
     for column, unknown in (
         ("image", pl.col("number").is_null()),
@@ -474,13 +504,13 @@ def _fast(
     return at
 
 
-def _items(
-    of: CocoFile, updates: Sequence[Update], fast: Callable[..., int]
+def items_of(
+    of: CocoFile, updates: Sequence[Update], fast: Callable[..., int], what: str = "JSON of COCO's"
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Return the items of each list in a file, with its name; ``fast`` is :func:`_fast`."""
     forms: list[re.Pattern[str] | None] = []
     with open_file(of.path) if of.data is None else BytesIO(of.data) as file:
-        held = JsonText(file, of.path, "JSON of COCO's", *updates)
+        held = JsonText(file, of.path, what, *updates)
         held.take("{")
         while held.expect('"}') != "}":
             *_, name = held.value()
@@ -503,7 +533,8 @@ def _items(
                     elif name == "annotations":
                         text, at = held.text, held.position
                         offset, size, item = held.value(decodes=False)
-                        if len(forms) < _FORMS and at + size <= len(text):
+                        is_object = isinstance(item, dict) and not is_caption(item)
+                        if is_object and len(forms) < _FORMS and at + size <= len(text):
                             forms.append(_form(text[at : at + size], item))
                         yield name, offset, size, item
                     else:

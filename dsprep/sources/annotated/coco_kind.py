@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -28,16 +28,26 @@ _COCO = re.compile(
     r"(?:^|/)(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$", re.IGNORECASE
 )
 _JSON = re.compile(r"\.json$", re.IGNORECASE)
-_CAPTIONS = re.compile(r"(?:^|/)(?:captions|panoptic)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
-# What COCO has of the same images besides their instances.
-_BESIDE = re.compile(
-    r"(?:^|/)(?:captions|panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE
-)
-_OTHERS = ("caption", "segments_info")  # keys of annotations that are not read
+_CAPTIONS = re.compile(r"(?:^|/)captions(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+_PANOPTIC = re.compile(r"(?:^|/)panoptic(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+# What COCO has of the same images besides their instances and captions.
+_BESIDE = re.compile(r"(?:^|/)(?:panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+_SEGMENTS, _CAPTION = "segments_info", "caption"  # keys of annotations: those are not read
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*(:?)|[{}\[\]]')
+_NAMED = re.compile(f"{_COCO.pattern}|{_CAPTIONS.pattern}", re.IGNORECASE)
 _MOST_FILES = 256  # files in the directories of those that are recognized
 _OBJECTS = ("instances", "person_keypoints")
-_PREFIX = re.compile(r"^(?:instances|person_keypoints|annotations?|coco)[-_]", re.IGNORECASE)
+_PREFIX = re.compile(
+    r"^(?:instances|person_keypoints|captions|annotations?|coco)[-_]", re.IGNORECASE
+)
+
+
+class _CocoFiles(NamedTuple):
+    """The files of COCO's in a place."""
+
+    objects: Sequence[str]
+    captions: Sequence[str]
+    others: Sequence[str]  # that are not read
 
 
 class CocoKind(AnnotationKind):
@@ -47,16 +57,16 @@ class CocoKind(AnnotationKind):
     words: ClassVar = "COCO"
     help: ClassVar = "a JSON file of COCO"
     contents: ClassVar = (
-        "boxes, polygons, runs, keypoints, crowd, ids of images and of objects; a side from "
-        "each file"
+        "boxes, polygons, runs, keypoints, crowd, ids of images and of objects; captions, alone or "
+        "beside these; a side from each file"
     )
     not_read: ClassVar = (
-        "captions, panoptic masks, `stuff` and `image_info` beside instances; what LVIS tells of "
-        "classes that an image was not looked through for"
+        "panoptic masks, `stuff` and `image_info` beside instances; ids of captions; what LVIS "
+        "tells of classes that an image was not looked through for"
     )
     example: ClassVar = "dsprep pack coco shards --to webdataset"
-    files: ClassVar = _COCO
-    texts: ClassVar = _COCO
+    files: ClassVar = _NAMED
+    texts: ClassVar = _NAMED
     takes_several: ClassVar = True
     takes_members: ClassVar = True
 
@@ -67,34 +77,39 @@ class CocoKind(AnnotationKind):
         return {"coco": CocoAnnotations, "coco-places": CocoPlaces}
 
     def is_own(self, path: str, head: bytes) -> bool:
-        is_json = _JSON.search(path) is not None and _CAPTIONS.search(path) is None
+        is_json = _JSON.search(path) is not None and _PANOPTIC.search(path) is None
         return is_json and _is_coco(head)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         if named := place.first(_COCO, "json", "JSON"):
             return Claim(Sure.MARKED, named)
         own = (path for path, head in place.heads(_JSON).items() if self.is_own(path, head))
-        found = min(own, default="")
+        found = min(own, default="") or min(_captions_in(place), default="")
         return Claim(Sure.MARKED, found) if found else None
 
     def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
-        return self._files(place)[0]
+        found = self._files(place)
+        return [*found.objects, *found.captions]
 
-    def _files(self, place: AnnotatedPlace) -> tuple[Sequence[str], Sequence[str]]:
+    def _files(self, place: AnnotatedPlace) -> _CocoFiles:
         """Return the files to read, and others of COCO's about the same images."""
         jsons = list(filter(_JSON.search, place.others))
+        called = _captions_in(place)
         if named := list(filter(_COCO.search, jsons)):
-            return named, list(filter(_BESIDE.search, jsons))
+            return _CocoFiles(named, called, list(filter(_BESIDE.search, jsons)))
         heads = place.heads(_JSON)
         shown = [path for path, head in heads.items() if self.is_own(path, head)]
         directories = {posixpath.dirname(path) for path in shown}
         near = [path for path in jsons if posixpath.dirname(path) in directories]
         heads = {**heads, **place.heads_of(near[:_MOST_FILES])}
         own = {path for path, head in heads.items() if self.is_own(path, head)}
-        others = {path for path, head in heads.items() if _tells_others(head)}
+        captions = {*called, *(path for path in own if _has(heads[path], _CAPTION))}
+        others = {path for path, head in heads.items() if _has(head, _SEGMENTS)}
         others.update(filter(_BESIDE.search, jsons))
-        chosen = sorted(own.difference(others)) or sorted(own)
-        return chosen, sorted(others.difference(chosen))
+        objects = sorted(own.difference(captions, others))
+        if not objects and not captions:
+            objects = sorted(own)
+        return _CocoFiles(objects, sorted(captions), sorted(others.difference(objects)))
 
     def looks_like(self, path: NamedPath) -> bool:
         if path.head:
@@ -105,22 +120,28 @@ class CocoKind(AnnotationKind):
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         root = source.root
         if place.named:
-            named = [found for path in place.named for found in _json_files(root, path)]
-            return _scan(source, place.files, named)
-        own, others = self._files(place)
-        named = sorted(os.path.join(root, path) for path in own)
-        _require_one_kind(root, named)
-        scan = _scan(source, place.files, named)
-        if not any(map(_COCO.search, own)):
-            _require_most(scan, place, own[0])
+            named = [path for each in place.named for path in _json_files(root, each)]
+            captions = list(filter(_CAPTIONS.search, named))
+            objects = [path for path in named if path not in captions]
+            return _scan(source, place.files, objects, captions)
+        found = self._files(place)
+        objects, captions = (
+            sorted(os.path.join(root, path) for path in own)
+            for own in (found.objects, found.captions)
+        )
+        _require_one_kind(root, objects)
+        scan = _scan(source, place.files, objects, captions)
+        if not any(map(_NAMED.search, [*found.objects, *found.captions])):
+            _require_most(scan, place, [*found.objects, *found.captions][0])
         said = "is not read: the annotations of the images are others"
-        not_read = [Finding("not-read", path, f"{path} {said}") for path in others]
-        used = (*scan.used, *others)
+        not_read = [Finding("not-read", path, f"{path} {said}") for path in found.others]
+        used = (*scan.used, *found.others)
         return scan._replace(findings=[*scan.findings, *not_read], used=used)
 
     def found_above(self, above: DirectoryAbove) -> str:
         inside = above.inside("annotations")
         jsons = sorted(entry.path for entry in inside if _COCO.search(entry.name))
+        jsons = jsons or sorted(entry.path for entry in inside if _CAPTIONS.search(entry.name))
         own = (path for path in jsons if _side_of(path).lower() == above.name)
         return next(own, jsons[0]) if jsons else ""
 
@@ -130,16 +151,23 @@ def _is_coco(head: bytes) -> bool:
     lists = _lists_in(text_of(head))
     images, annotations = lists.get("images", set()), lists.get("annotations", set())
     if annotations:
-        return "image_id" in annotations and annotations.isdisjoint(_OTHERS)
+        return "image_id" in annotations and _SEGMENTS not in annotations
     if images:
         return not images.isdisjoint(("file_name", "coco_url"))
     is_cut = len(head) == HEAD  # the rest may have images
     return is_cut and {"id", "name"} <= lists.get("categories", set())
 
 
-def _tells_others(head: bytes) -> bool:
-    """Return whether JSON that begins so has captions or panoptic masks of COCO's."""
-    return not _lists_in(text_of(head)).get("annotations", set()).isdisjoint(_OTHERS)
+def _has(head: bytes, key: str) -> bool:
+    """Return whether the first annotation of JSON that begins so has a key."""
+    return key in _lists_in(text_of(head)).get("annotations", set())
+
+
+def _captions_in(place: AnnotatedPlace) -> Sequence[str]:
+    """Return the files with the name of COCO's captions, unless their heads are none of COCO's."""
+    named = filter(_CAPTIONS.search, place.with_extension("json", "JSON"))
+    found = ((path, place.head(path)) for path in sorted(named))
+    return [path for path, head in found if not head or _is_coco(head)]
 
 
 def _lists_in(text: str) -> Mapping[str, set[str]]:
@@ -203,8 +231,11 @@ def _require_most(scan: Scan, place: AnnotatedPlace, path: str) -> None:
         )
 
 
-def _scan(source: Source, files: Files, named: Sequence[str]) -> Scan:
-    """Scan files of COCO's, whose images may lie beside them, or in directories of their names."""
+def _scan(source: Source, files: Files, objects: Sequence[str], captions: Sequence[str]) -> Scan:
+    """Scan files of COCO's, whose images may lie beside them, or in directories of their names.
+
+    Captions beside objects are read if the output has a place for texts.
+    """
     from dsprep.sources.annotated.coco import CocoFile, scan_coco
 
     paths = files.table["path"].to_list()
@@ -212,19 +243,26 @@ def _scan(source: Source, files: Files, named: Sequence[str]) -> Scan:
     for directory in {path.rpartition("/")[0] for path in paths}:
         by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
     top = full_path(source.root)
+    not_read = captions if objects and not source.takes_texts else ()
     found = []
-    for path in named:
+    for path in (*objects, *(() if not_read else captions)):
         side = _side_of(path)
         beside = full_path(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
         own = by_name.get(side, []) if not path.endswith(_ROBOFLOW) else [beside]
-        below = full_path(path).removeprefix(f"{top}/")
-        data = None if files.texts is None else files.texts[below]
+        data = None if files.texts is None else files.texts[_below(top, path)]
         found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side, data))
-    sides = _sides_of(named)
-    found = [file._replace(side=side) for file, side in zip(found, sides, strict=True)]
-    used = [full_path(path).removeprefix(f"{top}/") for path in named]
+    sides = [*_sides_of(objects or captions), *("" for _ in captions if objects)]
+    found = [file._replace(side=side) for file, side in zip(found, sides, strict=False)]
     scan = scan_coco(found, frozenset(paths), source.class_names())
-    return scan._replace(used=used)
+    said = "is not read: the output has no place for texts"
+    notes = [Finding("not-read", _below(top, path), f"{path} {said}") for path in not_read]
+    used = [_below(top, path) for path in (*objects, *captions)]
+    return scan._replace(used=used, findings=[*scan.findings, *notes])
+
+
+def _below(top: str, path: str) -> str:
+    """Return a path below a directory; a path elsewhere stays as it is."""
+    return full_path(path).removeprefix(f"{top}/")
 
 
 def _sides_of(named: Sequence[str]) -> Sequence[str]:

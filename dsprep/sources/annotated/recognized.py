@@ -248,11 +248,14 @@ def _inferred(kind: AnnotationKind, claim: Claim, scan: Scan) -> Iterator[Inferr
     from dsprep.catalog import Inferred  # not before polars is there
 
     why = f"{kind.words}, because of {claim.why}"
-    are_few = kind.takes_several and 0 < len(scan.used) <= _MOST_NAMED
-    yield Inferred("annotations", sorted(scan.used) if are_few else [_WHOLE], why)
+    not_read = {found.path for found in scan.findings if found.kind == "not-read"}
+    files = sorted(set(scan.used).difference(not_read))
+    are_few = kind.takes_several and 0 < len(files) <= _MOST_NAMED
+    yield Inferred("annotations", files if are_few else [_WHOLE], why)
     yield Inferred("annotation_format", kind.names[0], why)
-    count, names = format_count(len(scan.classes), "class"), format_some(scan.classes)
-    yield Inferred("classes", None, f"{count} of objects: {names}")
+    if scan.annotations is not None:
+        count, names = format_count(len(scan.classes), "class"), format_some(scan.classes)
+        yield Inferred("classes", None, f"{count} of objects: {names}")
     if scan.sides:
         names = format_some(sorted({side for side in scan.sides if side}))
         yield Inferred("sides_from", None, f"the annotations tell the sides: {names}")

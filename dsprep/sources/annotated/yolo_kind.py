@@ -47,7 +47,7 @@ class YoloKind(AnnotationKind):
         "boxes, rotated boxes (as polygons of four corners), polygons or poses; sides"
     )
     not_read: ClassVar = "confidences: refused"
-    example: ClassVar = "dsprep pack dataset shards --to webdataset"
+    example: ClassVar = "dsprep pack coco128 shards --to webdataset"
     extensions: ClassVar = (".yaml", ".yml")
     files: ClassVar = re.compile(
         rf"^(?:{'|'.join(map(re.escape, (*CONFIGS, *NAME_LISTS)))})$|{_LABEL.pattern}"
