@@ -18,7 +18,6 @@ from dsprep.annotations.outlines import CLOSED, ellipse, turned_box
 
 TURNED = "with rotated boxes, which are kept as polygons of 4 corners and the boxes around these"
 ELLIPSES = "with ellipses, which are kept as polygons of 36 corners"
-_UNREAD = ("polyline", "cuboid", "skeleton")
 _MOST_PIXELS = 1 << 28
 _PLAIN: Mapping[str, str] = {"occluded": "0", "z_order": "0", "group_id": "0", "source": "manual"}
 """What shapes tell of themselves besides, with what is not worth keeping."""
@@ -34,33 +33,53 @@ class CvatImage(NamedTuple):
     remarks: Sequence[str]
 
 
-def parse_image(image: Element) -> CvatImage:
-    """Return what is told of an image; a ValueError says what is wrong with it."""
+def parse_image(image: Element, parts: Mapping[str, Sequence[str]]) -> CvatImage:
+    """Return what is told of an image; a ValueError says what is wrong with it.
+
+    Args:
+        image: The element.
+        parts: The points of each skeleton, by its label, in their order.
+    """
     extent = _extent_of(image)
     shapes, tags, left_out = list[tuple[str, Object]](), list[str](), Counter[str]()
     remarks = dict[str, None]()
     for each in image:
-        if each.tag in {*_SHAPES, "tag"} and not each.get("label"):
+        label, is_known = each.get("label"), each.tag in _LABELED
+        if is_known and not label:
             left_out[f"{each.tag} without a label"] += 1
-        elif each.tag in _SHAPES or _is_closed(each):
-            made = _SHAPES.get(each.tag, _polygon)(each, extent)
-            shapes.append((each.attrib["label"], made._replace(more=_more(each))))
-            remarks |= {ELLIPSES: None} if each.tag == "ellipse" else {}
-            remarks |= {CLOSED: None} if each.tag == "polyline" else {}
-            remarks |= {TURNED: None} if each.tag == "box" and made.polygons else {}
         elif each.tag == "tag":
-            tags.append(each.attrib["label"])
+            tags.append(str(label))
             left_out["attribute of tags"] += len(each.findall("attribute"))
-        elif each.tag in _UNREAD:
-            left_out[each.tag] += 1
+        elif made := _object_of(each, extent, parts):
+            shapes.append((str(label), made._replace(more=_more(each))))
+            remarks |= {_remark_on(each, made): None}
         else:
-            left_out[f"<{each.tag:.40}>"] += 1
-    return CvatImage(shapes, extent, tags, +left_out, [*remarks])
+            left_out[each.tag if is_known else f"<{each.tag:.40}>"] += 1
+    return CvatImage(shapes, extent, tags, +left_out, [*filter(None, remarks)])
+
+
+def _object_of(
+    element: Element, extent: Extent | None, parts: Mapping[str, Sequence[str]]
+) -> Object | None:
+    """Return the object that is drawn, without its class; None if it has no place."""
+    if element.tag == "polyline" and _is_closed(element):
+        return _polygon(element, extent)
+    if element.tag == "skeleton" and element.get("label") in parts:
+        return _skeleton(element, parts[element.attrib["label"]])
+    return _SHAPES[element.tag](element, extent) if element.tag in _SHAPES else None
+
+
+def _remark_on(element: Element, made: Object) -> str:
+    """Return what a user should know of a shape that is kept as another one; empty if nothing."""
+    is_turned = element.tag == "box" and made.polygons
+    return {"ellipse": ELLIPSES, "polyline": CLOSED, "box": TURNED * bool(is_turned)}.get(
+        element.tag, ""
+    )
 
 
 def _is_closed(element: Element) -> bool:
     """Return whether an element is a line that ends where it begins."""
-    points = (element.get("points") or "").split(";") if element.tag == "polyline" else [""]
+    points = (element.get("points") or "").split(";")
     return len(points) > 3 and points[0] == points[-1]
 
 
@@ -127,6 +146,36 @@ def _keypoints(element: Element, extent: Extent | None) -> Object:
     return Object(box_of([found]), -1, keypoints=tuple(v for x, y in pairs for v in (x, y, seen)))
 
 
+def _skeleton(element: Element, parts: Sequence[str]) -> Object:
+    """Return the points of a skeleton in their order; those outside of the image are not there."""
+    named = {each.get("label"): each for each in element.iterfind("points")}
+    if unknown := sorted(str(name) for name in named.keys() - {*parts}):
+        raise ValueError(
+            f"a skeleton has a point {unknown[0]!r:.40}, which is not among its points"
+        )
+    found, seen = list[float](), list[float]()
+    for part in parts:
+        point = named.get(part)
+        if point is None or point.get("outside") == "1":
+            found += 0.0, 0.0, 0.0
+            continue
+        x, y, *others = _points(point)
+        if others:
+            raise ValueError(f"the point {part!r:.40} of a skeleton is {point.get('points')!r:.40}")
+        found += x, y, 1.0 if point.get("occluded") == "1" else 2.0
+        seen += x, y
+    return Object(box_of([tuple(seen)] if seen else [(0.0,) * 4]), -1, keypoints=tuple(found))
+
+
+def parts_of_skeletons(meta: Element) -> Mapping[str, tuple[str, ...]]:
+    """Return the points of each skeleton that the head of a file declares, by its label."""
+    parts: dict[str, list[str]] = {}
+    for label in meta.iter("label"):
+        if parent := label.findtext("parent"):
+            parts.setdefault(parent, []).append(label.findtext("name") or "")
+    return {name: tuple(own) for name, own in parts.items()}
+
+
 def _ellipse(element: Element, extent: Extent | None) -> Object:
     degrees = _number(element.get("rotation") or "0", "ellipse")
     across, down, wide, high = _values(element, "cx", "cy", "rx", "ry")
@@ -176,3 +225,4 @@ _SHAPES: Mapping[str, Callable[[Element, Extent | None], Object]] = {
     "ellipse": _ellipse,
     "mask": _mask,
 }
+_LABELED = {*_SHAPES, "polyline", "cuboid", "skeleton", "tag"}

@@ -32,7 +32,7 @@ def image(name: str, inside: str = "", more: str = "") -> str:
 
 
 def parsed(inside: str) -> list[tuple[str, object]]:
-    return [*parse_image(fromstring(image("a.jpg", inside))).shapes]
+    return [*parse_image(fromstring(image("a.jpg", inside)), {}).shapes]
 
 
 def test_a_task(tmp_path: Path) -> None:
@@ -137,6 +137,37 @@ def test_a_mask_is_runs_along_the_rows_of_its_box() -> None:
     assert whole.box == (1, 1, 2, 2)  # type: ignore[attr-defined]
 
 
+def test_skeletons_are_keypoints_in_the_order_of_their_labels(tmp_path: Path) -> None:
+    names = ("nose", "left eye", "tail")
+    labels = "".join(PART.replace("nose", name).replace(">cat<", ">dog<") for name in names)
+    meta = META.replace("</labels>", f"{LABEL.format('dog', 'skeleton')}{labels}</labels>")
+    point = '<points label="{}" source="manual" outside="{}" occluded="{}" points="{}"></points>'
+    inside = (
+        '<skeleton label="dog" source="manual" z_order="0">'
+        + point.format("left eye", 0, 1, "3.50,4.00")
+        + point.format("tail", 1, 0, "9.00,9.00")
+        + point.format("nose", 0, 0, "1.00,6.00")
+        + "</skeleton>"
+    )
+    files = {
+        f"{side}.xml": cvat(image(f"{side}.jpg", inside), meta=meta) for side in ("train", "val")
+    }
+    root = write(tmp_path, files | {"train.jpg": None, "val.jpg": None})
+    catalog, _ = read(root)
+    (found,) = objects(catalog)["val.jpg"].items
+    assert found.keypoints == (1, 6, 2, 3.5, 4, 1, 0, 0, 0)
+    assert found.box == (1, 4, 3.5, 6)
+    assert boxes(catalog)["train.jpg"] == [("dog", 1, 4, 3.5, 6)]
+    other = files["val.xml"].replace("<name>tail</name>", "<name>ear</name>")
+    for text, why in (
+        (other, "val.xml: the skeleton 'dog' has other points than in "),
+        (files["val.xml"].replace('"tail"', '"ear"'), "a skeleton has a point 'ear', which is not"),
+        (files["val.xml"].replace("6.00", "6.00;1,2"), "the point 'nose' of a skeleton is '1.00,6"),
+    ):
+        with pytest.raises(SourceError, match=why):
+            read(write(root, {"val.xml": text}))
+
+
 def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     inside = (
         f'{BOX}/><polyline label="a" points="1,2;3,4;5,0;1,2"/><cuboid label="a"/>'
@@ -152,7 +183,7 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
         "2 cuboids, not read",
         "1 polygon without a label, not read",
         "1 polyline, not read",
-        "1 skeleton, not read: to take them, export as COCO Keypoints 1.0",
+        "1 skeleton, not read: no label of the file declares their points",
         "1 image with ellipses, which are kept as polygons of 36 corners: a.jpg",
         "1 image with polylines that end where they begin, which are kept as polygons: a.jpg",
     ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.annotations.cvat import parse_image
+from dsprep.annotations.cvat import parse_image, parts_of_skeletons
 from dsprep.errors import SourceError
 from dsprep.places.names import usual_side
 from dsprep.sources.annotated.json_file import Update
-from dsprep.sources.annotated.spans import ParsedImage, XmlSpans
+from dsprep.sources.annotated.spans import ParsedImage, XmlSpans, opened_at
+
+if TYPE_CHECKING:
+    from dsprep.sources.annotation_kind import AnnotatedPlace
+    from dsprep.sources.source import Source
 
 _NO_SUBSET = ("", "default")
 
@@ -19,8 +23,9 @@ _NO_SUBSET = ("", "default")
 class CvatImages(XmlSpans):
     """The images of a task or a project."""
 
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of skeletons, by label
     root: ClassVar[str] = "annotations"
-    advice: ClassVar[Mapping[str, str]] = {"skeleton": "to take them, export as COCO Keypoints 1.0"}
+    advice: ClassVar[Mapping[str, str]] = {"skeleton": "no label of the file declares their points"}
 
     def pieces(self, file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
         for found in super().pieces(file, path, *updates):
@@ -38,7 +43,7 @@ class CvatImages(XmlSpans):
         return name
 
     def parse(self, piece: Any) -> ParsedImage:
-        found = parse_image(piece)
+        found = parse_image(piece, self.parts)
         subset = piece.get("subset") or ""
         side = "" if subset in _NO_SUBSET else usual_side(subset)
         return ParsedImage(
@@ -59,3 +64,20 @@ class CvatImages(XmlSpans):
             for label in labels
             if label.findtext("type") != "tag" and label.find("parent") is None
         } - {""}
+
+
+def spans_of(source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> CvatImages:
+    """Return what reads some files, with the points of skeletons, which their heads declare."""
+    parts: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        with opened_at(path, source, place.files) as file:
+            elements = (piece for *_, piece in CvatImages().pieces(file, path))
+            head = next((each for each in elements if each.tag in ("meta", "image")), None)
+        declared = {} if head is None else parts_of_skeletons(head)
+        for label, own in declared.items():
+            if parts.setdefault(label, own) != own:
+                raise SourceError(
+                    f"{path}: the skeleton {label!r:.60} has other points than in {paths[0]}: pack "
+                    "the files apart"
+                )
+    return CvatImages(parts=parts)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.sources.annotated.spans_kind import SpansKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
     from dsprep.sources.annotated.spans import Spans
+    from dsprep.sources.source import Source
 
 _BEGINS = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,999}-->\s*)?<annotations>\s*"
@@ -23,10 +26,10 @@ class CvatKind(SpansKind):
     names: ClassVar = ("cvat",)
     words: ClassVar = "CVAT"
     contents: ClassVar = (
-        "boxes, polygons, points as keypoints, masks, ellipses and rotated boxes as polygons, "
-        "attributes; tags as labels; sides of subsets, or from each file"
+        "boxes, polygons, points and skeletons as keypoints, masks, ellipses and rotated boxes as "
+        "polygons, attributes; tags as labels; sides of subsets, or from each file"
     )
-    not_read: ClassVar = "polylines, cuboids, skeletons, attributes of tags; tracks: refused"
+    not_read: ClassVar = "polylines, cuboids, attributes of tags; tracks: refused"
     example: ClassVar = "dsprep pack task_1.zip shards --to webdataset"
     texts: ClassVar = re.compile(r"(?i)\.xml$")
     below: ClassVar = ("images", "", "../images", "images/{side}", "{side}")
@@ -36,6 +39,11 @@ class CvatKind(SpansKind):
         from dsprep.sources.annotated.cvat import CvatImages
 
         return CvatImages
+
+    def made(self, source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> Spans:
+        from dsprep.sources.annotated.cvat import spans_of
+
+        return spans_of(source, place, paths)
 
     def is_own(self, path: str, head: bytes) -> bool:
         is_xml = self.texts.search(path) is not None

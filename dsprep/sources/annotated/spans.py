@@ -358,12 +358,7 @@ def scan_spans(
         _read_file(read, spans, number, each, known, updates)
     where = paths[0] if len(paths) == 1 else source.root
     _require_read(where, spans, read)
-    if read.left_out and not any(read.counts) and not any(read.tags):
-        found = (format_count(count, what) for what, count in sorted(read.left_out.items()))
-        raise SourceError(f"{where}: has no objects that dsprep reads, but {', '.join(found)}")
-    if not read.names:
-        why = f"no {spans.noun} is annotated" if read.silent else "names no images"
-        raise SourceError(f"{where}: {why}")
+    _require_some(where, spans, read)
     scan = Scan(None, read.names, read.counts, read.texts, (), (), digest.hexdigest(), where)
     scan = scan._replace(
         findings=[Finding("note", "", note) for note in _notes(spans, read)],
@@ -448,6 +443,16 @@ def _notes(spans: Spans, read: _ReadSpans) -> Iterator[str]:
     if read.silent:
         said = f"{format_count(len(read.silent), spans.noun)} skipped or not annotated"
         yield f"{said}, so that their images are left out: {format_some(read.silent)}"
+
+
+def _require_some(where: str, spans: Spans, read: _ReadSpans) -> None:
+    """Refuse files that tell nothing of any image."""
+    if read.left_out and not any(read.counts) and not any(read.tags):
+        found = (format_count(count, what) for what, count in sorted(read.left_out.items()))
+        raise SourceError(f"{where}: has no objects that dsprep reads, but {', '.join(found)}")
+    if not read.names:
+        why = f"no {spans.noun} is annotated" if read.silent else "names no images"
+        raise SourceError(f"{where}: {why}")
 
 
 def _require_read(where: str, spans: Spans, read: _ReadSpans) -> None:

@@ -123,18 +123,27 @@ def spans_of(source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> Spa
     for path in paths:
         with opened_at(path, source, place.files) as file:
             found.update(spans.attributes(spans.pieces(file, path)))
-    where, asked = paths[0], next(iter(source.label_columns), None)
+    asked = next(iter(source.label_columns), None)
     if asked is not None and asked not in found:
         known = f"they have {quoted_names(sorted(found))}" if found else "they have no attributes"
-        raise OptionError(f"--label-column {asked}: is no attribute of regions in {where}: {known}")
-    if asked is None and len(found) > 1:
-        names = [path if place.files.archive is None else _inside(path, source) for path in paths]
-        given = "".join(f"--annotations {shlex.quote(name)} " for name in names)
         raise OptionError(
-            f"{where}: regions have several attributes: give {'' if place.named else given}"
-            f"--label-column with the one that is the class: {quoted_names(sorted(found))}"
+            f"--label-column {asked}: is no attribute of regions in {paths[0]}: {known}"
         )
+    if asked is None and len(found) > 1:
+        raise _several(sorted(found), source, place, paths)
     return replace(spans, attribute=asked or next(iter(found), None))
+
+
+def _several(
+    attributes: Sequence[str], source: Source, place: AnnotatedPlace, paths: Sequence[str]
+) -> OptionError:
+    """Return the error that asks for the attribute that is the class."""
+    names = [path if place.files.archive is None else _inside(path, source) for path in paths]
+    given = "".join(f"--annotations {shlex.quote(name)} " for name in names)
+    return OptionError(
+        f"{paths[0]}: regions have several attributes: give {'' if place.named else given}"
+        f"--label-column with the one that is the class: {quoted_names(attributes)}"
+    )
 
 
 def _inside(path: str, source: Source) -> str:
