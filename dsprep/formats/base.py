@@ -229,7 +229,9 @@ class Format(ABC):
 
     def laid_out(self, schema: Schema, fields: Iterable[Field]) -> Self:
         """Return this format with some fields of a schema, whose places are those of the format."""
-        arranged = replace(schema, fields=tuple(fields), format=self.name)
+        kept = tuple(fields)
+        label = schema.label if schema.label in {each.name for each in kept} else None
+        arranged = replace(schema, fields=kept, label=label, format=self.name)
         return replace(self, schema=arranged)
 
     def combined(self, fields: dict[str, Value]) -> dict[str, Value]:

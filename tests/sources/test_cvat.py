@@ -105,6 +105,15 @@ def test_tags_are_labels_of_images(tmp_path: Path) -> None:
     assert "1 attribute of tags, not read" in notes(findings)
 
 
+@pytest.mark.parametrize("to", ["coco", "voc", "yolo"])
+def test_labels_of_images_that_have_no_place_are_named(tmp_path: Path, to: str) -> None:
+    inside = f'<tag label="day"/>{BOX}/>'
+    root = write(tmp_path / "in", {"x.xml": cvat(image("a.jpg", inside)), "a.jpg": None})
+    report = dsprep.convert(root, tmp_path / "out", to=to, workers=1)
+    assert report.samples == 1
+    assert f"left out, because {to} has no place for it: label" in report.notes
+
+
 def test_a_turned_box_is_a_polygon() -> None:
     told = '<box label="cat" xtl="10" ytl="5" xbr="30" ybr="15" rotation="{}"/>'
     ((_, right),) = parsed(told.format("90.00"))
