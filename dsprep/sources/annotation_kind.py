@@ -48,6 +48,15 @@ _DIRECTORIES = 1000  # directories whose files are looked into
 _LOOKED_INTO = 256  # files that no image has the name of
 
 
+# Names that only COCO's files have, so that nobody else has to look into them.
+_OF_COCO = r"(?:.*/)?(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$"
+
+
+def names_with(*extensions: str) -> re.Pattern[str]:
+    """Return the names of files with some extensions that are worth a look."""
+    return re.compile(rf"(?i)^(?!{_OF_COCO}).*\.(?:{'|'.join(extensions)})$")
+
+
 class NamedPath:
     """A path that a user gives to ``--annotations``.
 

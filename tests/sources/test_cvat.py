@@ -86,6 +86,12 @@ def test_a_file_for_each_side(tmp_path: Path) -> None:
     }
 
 
+def test_a_file_above_the_images_is_not_passed_over(tmp_path: Path) -> None:
+    root = write(tmp_path, {"annotations.xml": cvat(image("a.jpg")), "images/d/a.jpg": None})
+    with pytest.raises(SourceError, match="annotations.xml may be its annotations: give --annot"):
+        read(root / "images")
+
+
 def test_tags_are_labels_of_images(tmp_path: Path) -> None:
     tags = [f'<tag label="{name}" source="manual"></tag>' for name in ("day", "night")]
     one = cvat(image("a.jpg", tags[0] + f"{BOX}/>"), image("b.jpg", tags[1]))

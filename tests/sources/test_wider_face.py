@@ -72,6 +72,12 @@ def test_a_side_alone_is_never_train(tmp_path: Path, name: str) -> None:
     assert list(boxes(catalog).values()) == [[("face", 3, 2, 4, 4)]]
 
 
+def test_texts_above_the_images_are_not_passed_over(tmp_path: Path) -> None:
+    root = write(tmp_path, SET)
+    with pytest.raises(SourceError, match="_val_bbx_gt.txt may be its annotations: give --annot"):
+        read(root / "WIDER_val")
+
+
 def test_one_directory_in_an_archive(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         root = write(tmp_path / "set", SET)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.sources.annotated.spans_kind import SpansKind
+from dsprep.sources.annotation_kind import names_with
 from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class CreateMlKind(SpansKind):
     contents: ClassVar = "boxes; a side from each file"
     not_read: ClassVar = "coordinates as shares of images: refused"
     example: ClassVar = "dsprep pack birds.v1.createml shards --to tfrecord"
-    texts: ClassVar = re.compile(r"(?i)\.json$")
+    texts: ClassVar = names_with("json")
     below: ClassVar = ("", "images", "../images", "{side}")
 
     @classmethod

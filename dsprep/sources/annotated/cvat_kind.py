@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.sources.annotated.spans_kind import SpansKind
-from dsprep.sources.annotation_kind import AnnotatedPlace
+from dsprep.sources.annotation_kind import AnnotatedPlace, DirectoryAbove
 from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class CvatKind(SpansKind):
     not_read: ClassVar = "polylines, cuboids, attributes of tags; tracks: refused"
     example: ClassVar = "dsprep pack task_1.zip shards --to webdataset"
     texts: ClassVar = re.compile(r"(?i)\.xml$")
+    directories: ClassVar = ("images",)
     below: ClassVar = ("images", "", "../images", "images/{side}", "{side}")
 
     @classmethod
@@ -48,3 +49,7 @@ class CvatKind(SpansKind):
     def is_own(self, path: str, head: bytes) -> bool:
         is_xml = self.texts.search(path) is not None
         return is_xml and _BEGINS.match(text_of(head)) is not None
+
+    def found_above(self, above: DirectoryAbove) -> str:
+        found = above.entries.get("annotations.xml") if above.name == "images" else None
+        return found.path if found is not None and found.is_file() else ""

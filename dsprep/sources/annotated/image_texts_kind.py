@@ -11,7 +11,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
+from dsprep.sources.annotation_kind import (
+    AnnotatedPlace,
+    AnnotationKind,
+    DirectoryAbove,
+    NamedPath,
+    names_with,
+)
 from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.storage.files import open_file
 
@@ -54,7 +60,7 @@ class ImageTextsKind(AnnotationKind):
 
     @property
     def _names(self) -> re.Pattern[str]:
-        return re.compile(rf"(?i)\.{self.extension}$")
+        return names_with(self.extension)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         heads = place.heads(self._names)

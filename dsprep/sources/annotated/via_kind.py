@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotated.spans_kind import SpansKind
-from dsprep.sources.annotation_kind import AnnotatedPlace
+from dsprep.sources.annotation_kind import AnnotatedPlace, names_with
 from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ViaKind(SpansKind):
         "dsprep pack photos shards --to webdataset --annotations via.json --label-column name"
     )
     reads: ClassVar = ("--label-column",)
-    texts: ClassVar = re.compile(r"(?i)\.(?:json|csv)$")
+    texts: ClassVar = names_with("json", "csv")
     below: ClassVar = ("", "images", "../images", "{side}")
 
     @classmethod

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.sources.annotated.spans_kind import SpansKind
-from dsprep.sources.annotation_kind import AnnotatedPlace
+from dsprep.sources.annotation_kind import AnnotatedPlace, DirectoryAbove
 from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class WiderFaceKind(SpansKind):
     not_read: ClassVar = "MATLAB's copies of the texts, `wider_face_test_filelist.txt`"
     example: ClassVar = "dsprep pack WIDER shards --to webdataset"
     texts: ClassVar = re.compile(r"(?i)\.txt$")
+    directories: ClassVar = ("wider_train", "wider_val")
     below: ClassVar = ("../WIDER_{side}/images", "WIDER_{side}/images", "images", "../images", "")
 
     @classmethod
@@ -45,6 +46,13 @@ class WiderFaceKind(SpansKind):
 
     def is_own(self, path: str, head: bytes) -> bool:
         return self.texts.search(path) is not None and _are_faces(text_of(head))
+
+    def found_above(self, above: DirectoryAbove) -> str:
+        inside = (entry.path for entry in above.inside("wider_face_split"))
+        own = sorted(
+            path for path in inside if path.lower().endswith(f"{above.name[6:]}_bbx_gt.txt")
+        )
+        return own[0] if own and above.name in self.directories else ""
 
     def beside(self, place: AnnotatedPlace, used: Collection[str]) -> Iterable[str]:
         directories = {posixpath.dirname(path) for path in used}
