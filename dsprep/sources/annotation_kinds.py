@@ -16,6 +16,8 @@ from dsprep.sources.unread import unread_kind
 KINDS = {
     "coco": "annotated.coco_kind:CocoKind",
     "celeba": "annotated.celeba_kind:CelebaKind",
+    "flowers-102": "annotated.flowers_kind:FlowersKind",
+    "stanford-cars": "annotated.cars_kind:CarsKind",
     "open-images": "annotated.open_images_kind:OpenImagesKind",
     "yolo": "annotated.yolo_kind:YoloKind",
     "voc": "annotated.voc_kind:VocKind",

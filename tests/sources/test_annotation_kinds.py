@@ -13,12 +13,14 @@ from dsprep.cli.main import cli
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.caption_files_kind import CaptionFilesKind
+from dsprep.sources.annotated.cars_kind import CarsKind
 from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.create_ml_kind import CreateMlKind
 from dsprep.sources.annotated.cub_kind import CubKind
 from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.dota_kind import DotaKind
+from dsprep.sources.annotated.flowers_kind import FlowersKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
@@ -32,7 +34,13 @@ from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
-from tests.sources import test_caption_files, test_celeba, test_dota, test_open_images
+from tests.sources import (
+    test_caption_files,
+    test_celeba,
+    test_dota,
+    test_matlab_sets,
+    test_open_images,
+)
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, coco, labelme, read, told, voc, voc_object, write
 
@@ -59,6 +67,20 @@ class TestCeleba(AnnotationTests):
     kind = CelebaKind
     files = test_celeba.WILD
     named = "Anno/list_attr_celeba.txt"
+    is_claimed = True
+
+
+class TestFlowers(AnnotationTests):
+    kind = FlowersKind
+    files = test_matlab_sets.FLOWERS
+    named = "imagelabels.mat"
+    is_claimed = True
+
+
+class TestCars(AnnotationTests):
+    kind = CarsKind
+    files = test_matlab_sets.CARS
+    named = "devkit/cars_train_annos.mat"
     is_claimed = True
 
 
