@@ -32,6 +32,7 @@ KINDS = {
     "via": "annotated.via_kind:ViaKind",
     "wider-face": "annotated.wider_face_kind:WiderFaceKind",
     "cub": "annotated.cub_kind:CubKind",
+    "mot": "annotated.mot_kind:MotKind",
     "dota": "annotated.dota_kind:DotaKind",
     "labelme": "annotated.labelme_kind:LabelmeKind",
 }

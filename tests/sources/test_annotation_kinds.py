@@ -26,6 +26,7 @@ from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
 from dsprep.sources.annotated.labelme_kind import LabelmeKind
 from dsprep.sources.annotated.lst_kind import LstKind
+from dsprep.sources.annotated.mot_kind import MotKind
 from dsprep.sources.annotated.open_images_kind import OpenImagesKind
 from dsprep.sources.annotated.via_kind import ViaKind
 from dsprep.sources.annotated.voc_kind import VocKind
@@ -220,6 +221,19 @@ class TestCub(AnnotationTests):
         "texts/bounding_boxes.txt": "1 1 2 3 4\n2 5 6 7 8\n",
     }
     named = "texts"
+    is_claimed = True
+
+
+class TestMot(AnnotationTests):
+    kind = MotKind
+    files = {
+        "a/img1/000041.jpg": None,
+        "a/img1/000042.jpg": None,
+        "b/img1/000051.jpg": None,
+        "a/gt/gt.txt": "41,7,1,2,3,4,1,1,0.5\n",
+        "a/seqinfo.ini": "[Sequence]\nimDir=img1\n",
+    }
+    named = "a/gt"
     is_claimed = True
 
 
