@@ -400,8 +400,10 @@ def _kind_of_all(job: Job, catalog: Catalog) -> str:
         return transform.encode
     if reader.encodes or reader.pixels is not None:
         return "png"
-    ends = catalog.table["path"].str.to_lowercase().str.ends_with(".png")
-    return "png" if ends.all() else ""
+    parts = catalog.table.select("path").iter_slices()
+    # Not as a whole column, which would be copied; the first image of another kind ends it.
+    all_png = all(part["path"].str.to_lowercase().str.ends_with(".png").all() for part in parts)
+    return "png" if all_png else ""
 
 
 def _require_no_raw_copies(job: Job, own: Schema) -> None:
