@@ -61,7 +61,7 @@ def _of_colors(image: Image, colors: Mapping[Color, int]) -> Image:
     unknown = [color for _, color in counted or () if color not in colors]
     if counted is None or unknown:
         some = format_some([f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in unknown])
-        raise BadSample(f"its mask has colors that --mask-colors does not name: {some or 'many'}")
+        raise BadSample(f"its mask has colors that are those of no class: {some or 'many'}")
     found = PillowImage.new("L", image.size)
     channels = image.split()
     for _, color in counted:

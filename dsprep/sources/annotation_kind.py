@@ -31,6 +31,8 @@ from dsprep.sources.kind import Claim, Sure
 from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
@@ -147,6 +149,14 @@ class AnnotatedPlace:
         leave_out: Sequence[str] = (),
     ) -> None:
         self.root, self.files, self.named, self.leave_out = root, files, named, leave_out
+
+    @cached_property
+    def images(self) -> pl.Series:
+        """The images that are not left out, by their paths below the root."""
+        paths = self.files.table["path"]
+        if not self.leave_out:
+            return paths
+        return paths.filter([not is_left_out(path, self.leave_out) for path in paths])
 
     @cached_property
     def others(self) -> Sequence[str]:
@@ -316,6 +326,7 @@ class AnnotationKind(ABC):
         reads: The options about annotations that have an effect with it, besides its own.
         takes_several: Whether ``--annotations`` may name several of its files.
         takes_members: Whether ``--annotations`` may name a file in the archive of the images.
+        gives_masks: Whether it is told by masks, so that it is none if the user names others.
         options: The options that only this kind has, as `SourceKind.options` are.
         surest: The surest claim that it makes.
     """
@@ -334,6 +345,7 @@ class AnnotationKind(ABC):
     reads: ClassVar[Collection[str]] = ()
     takes_several: ClassVar[bool] = False
     takes_members: ClassVar[bool] = False
+    gives_masks: ClassVar[bool] = False
     options: ClassVar[type[Options]] = Options
     surest: ClassVar[Sure] = Sure.MARKED
 

@@ -390,12 +390,6 @@ MASKS_OF: dict[str, Content] = {
     "of 16 bits": layout("image_2/*.png", "instance/*.png", mode="I;16", kind="PNG"),
     "in a directory of any name": layout("camera/*.jpg", "ids/*.png"),
     "in sides": layout("train/camera/*.jpg", "train/ids/*.png"),
-    "Cityscapes": layout(
-        "leftImg8bit/val/ulm/ulm_*_leftImg8bit.png",
-        "gtFine/val/ulm/ulm_*_gtFine_labelIds.png",
-        "gtFine/val/ulm/ulm_*_gtFine_color.png",
-        kind="PNG",
-    ),
     "CamVid": layout("images/*.png", "labels/*_P.png", mode="L", kind="PNG"),
     "ADE20K": layout("street/*.jpg", "street/*_seg.png", "street/*_parts_1.png"),
     "with words before numbers": layout("images/image_*.png", "masks/gt_*.png", kind="PNG"),

@@ -236,7 +236,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     images = files.reader or FileReader(source.root)
     masks, mask_fields, notes = _masks_of(source, told, beside, paths, numbers, rows, images)
     if isinstance(masks, Masks):
-        findings = _without_masks(findings, masks, rows, beside)
+        findings = _without_masks(findings, masks, beside)
     if values.without:
         said = f"{format_count(values.without, 'image')} without a label"
         notes.append(Finding("note", "", said))
@@ -395,10 +395,10 @@ def _masks_of(
 
 
 def _without_masks(
-    findings: Iterable[Finding], masks: Masks, rows: Iterable[int], beside: MaskFiles | None
+    findings: Iterable[Finding], masks: Masks, beside: MaskFiles | None
 ) -> list[Finding]:
     """Return the findings without images that are left out and are the masks of others."""
-    own = {masks.paths[row] for row in rows} - {""}
+    own = {*masks.paths} - {""}
     used = own if beside is None else beside.as_images(own)
     return [each for each in findings if each.kind != "unlisted" or each.path not in used]
 

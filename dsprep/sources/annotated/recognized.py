@@ -200,7 +200,7 @@ def _with_texts(place: AnnotatedPlace, kind: AnnotationKind) -> AnnotatedPlace:
 
 def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | None:
     """Scan the annotations that a folder has; None if it has none. Refuse what is not plain."""
-    kinds = _kinds()
+    kinds = [kind for kind in _kinds() if source.masks is None or not kind.gives_masks]
     place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
 
     def refuse(equal: Sequence[tuple[AnnotationKind, Claim]]) -> SourceError:
