@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -281,6 +281,10 @@ class Format(ABC):
 
     def like(self, other: Table) -> Self:
         """Return this format for raw samples of another of its kind, which may bring details."""
+        return self
+
+    def without(self, raws: Collection[str]) -> Self:
+        """Return this format for raw samples without the fields of some raw names."""
         return self
 
     def renamed_image(self, raw: str, kind: str) -> str:

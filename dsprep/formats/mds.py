@@ -21,7 +21,7 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -33,8 +33,8 @@ from dsprep.formats.base import Entry, Format, ShardFacts, Span, claim
 from dsprep.formats.mds_index import INDEX
 from dsprep.formats.mds_values import Coding, coding_of
 from dsprep.formats.stream import ShardStream, require_zstd, zstd
-from dsprep.formats.values import json_writer
-from dsprep.sample import Sample, Value, key_size_expr
+from dsprep.formats.values import json_writer, key_in
+from dsprep.sample import Sample, Value, image_kind_of, key_size_expr
 from dsprep.schema import IMAGE, LABEL, Field, Meaning, Schema, Table
 from dsprep.storage.local import OutputFile, open_regular
 from dsprep.storage.stored import combine_all
@@ -111,6 +111,12 @@ class Mds(Format):
         except (ValueError, TypeError, RecursionError):
             raise SourceError(f"the columns {self.columns!r:.100} are not those of MDS") from None
 
+    def without(self, raws: Collection[str]) -> Self:
+        columns = dict(json.loads(self.columns or "[]"))
+        gone = {*raws} - {KEY}
+        kept = {name: encoding for name, encoding in columns.items() if name not in gone}
+        return replace(self, columns=_told(kept))
+
     def meaning(self, place: str) -> Meaning:
         if place == KEY:
             return Meaning("")
@@ -121,20 +127,8 @@ class Mds(Format):
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         used, fields, columns = {KEY: ""}, list[Field](), {KEY: "str"}
-        sizes = ("width", "height") if schema.objects else ()
-        told = {each.tells for each in schema.fields} | schema.by_name.keys()
-        added = [Field(name, "int") for name in sizes if name not in told]
-        for each in (*schema.fields, *added):
-            if each.missing:
-                raise OptionError(
-                    f"mds has a value in each column, and samples may lack {quoted(each.name)}: "
-                    f"fill them in, or give --drop {each.name}"
-                )
-            if each.type not in _ENCODINGS:
-                raise OptionError(
-                    f"mds holds no {each.type}, which the field {quoted(each.name)} is: give "
-                    f"--drop {each.name}"
-                )
+        for each in (*schema.fields, *_sizes_beside_objects(schema)):
+            _require_held(each)
             role = {schema.image: IMAGE, schema.label: LABEL}.get(each.name, each.name)
             is_kept = each.given or schema.format == self.name or role in schema.by_name
             place = each.name if is_kept else role
@@ -171,7 +165,7 @@ class Mds(Format):
     def encode(self, sample: Sample) -> list[bytes]:
         fields, values, sizes = sample.fields, list[bytes](), list[int]()
         for known, name, has_size, write in self._writers:
-            value = sample.key if name == KEY else fields.get(known)
+            value = _name_of(sample) if name == KEY else fields.get(known)
             if value is None:
                 raise BadSample(f"lacks the field {known!r}, and mds has no missing values")
             try:
@@ -280,7 +274,7 @@ class Mds(Format):
                 if start + sum(sizes) > stop:
                     raise stream.damaged("a value leads out of its sample", start)
                 stream.skip(sum(sizes[:at]), "a value")
-                key = _key(stream.read(sizes[at], "a key"))
+                key = key_in(_text(stream.read(sizes[at], "a key")))
             stream.skip(stop - stream.offset, "a sample")
             yield Span(start, stop - start, key, number, fields=fields)
 
@@ -333,13 +327,39 @@ class Mds(Format):
             data = body[at : at + size]
             at += size
             if name == KEY:
-                sample.key = _key(data)
+                told = _text(data)
+                sample.key = key_in(told)
+                if told != sample.key:
+                    sample.fields[KEY] = told
+                    sample.path = told if image_kind_of(told) else ""
                 continue
             try:
                 sample.fields[name] = coding.decode(data)
             except (struct.error, ValueError, OverflowError, MemoryError) as error:
                 raise stream.damaged(f"the column {name!r}: {error}", offset) from None
         return sample
+
+
+def _sizes_beside_objects(schema: Schema) -> Iterator[Field]:
+    """Yield the fields of the size of the image that objects are in, if it is not told."""
+    told = {each.tells for each in schema.fields} | schema.by_name.keys()
+    for name in ("width", "height") if schema.objects else ():
+        if name not in told:
+            yield Field(name, "int")
+
+
+def _require_held(each: Field) -> None:
+    """Refuse a field that no column holds."""
+    if each.missing:
+        raise OptionError(
+            f"mds has a value in each column, and samples may lack {quoted(each.name)}: fill them "
+            f"in, or give --drop {each.name}"
+        )
+    if each.type not in _ENCODINGS:
+        raise OptionError(
+            f"mds holds no {each.type}, which the field {quoted(each.name)} is: give --drop "
+            f"{each.name}"
+        )
 
 
 def _encoded(write: Callable[[Value], str], value: Value) -> bytes:
@@ -353,11 +373,22 @@ def _array(name: str, encode: Callable[[Value], bytes], value: Value) -> bytes:
 
 
 def _columns(columns: Mapping[str, str]) -> str:
-    return json.dumps(sorted(columns.items()), ensure_ascii=False, separators=(",", ":"))
+    return _told(dict(sorted(columns.items())))
 
 
-def _key(data: bytes) -> str:
+def _told(columns: Mapping[str, str]) -> str:
+    """Return columns as `Mds.columns` has them, in the order of a shard."""
+    return json.dumps([*columns.items()], ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+def _name_of(sample: Sample) -> str:
+    """Return what stands for the key of a sample: what stood there, if that still tells it."""
+    own: str | None = sample.fields.get(KEY)
+    return sample.key if own is None or key_in(own) != sample.key else own
 
 
 def _read_head(stream: ShardStream) -> tuple[array[int], str]:
@@ -383,7 +414,7 @@ def _read_head(stream: ShardStream) -> tuple[array[int], str]:
         ) from None
     if any(stop < before for before, stop in pairwise(offsets)):
         raise stream.damaged("the offsets of samples are not in order", 4)
-    return offsets, json.dumps([*columns.items()], ensure_ascii=False, separators=(",", ":"))
+    return offsets, _told(columns)
 
 
 def _require_known(path: str, columns: Mapping[str, str]) -> None:

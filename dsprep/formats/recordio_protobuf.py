@@ -46,7 +46,7 @@ from dsprep.formats.base import (
     rounding_notes,
 )
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
-from dsprep.formats.values import as_floats
+from dsprep.formats.values import as_floats, key_in
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_size_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Place, Schema, Type
 from dsprep.units import format_some
@@ -106,7 +106,7 @@ class RecordIOProtobuf(Format):
         if self.schema is None:
             # the uid that the record had, if it still tells the key
             own: str | None = entries.get(_UID)
-            uid = uid if own is None or (own and _key_of(own) != uid) else own
+            uid = uid if own is None or (own and key_in(own) != uid) else own
         else:
             entries = {
                 raw: _raw_value(name, kind, raw, sample.fields[name])
@@ -193,9 +193,9 @@ class RecordIOProtobuf(Format):
             for key, value in labels.items():
                 found[_LABEL if key == _VALUES else _LABELS + key] = value
             found |= {name: text for name, text in zip(_TEXTS, texts, strict=True) if text}
-            if not uid or _key_of(uid) != uid:
+            if not uid or key_in(uid) != uid:
                 found[_UID] = uid
-            sample = Sample(_key_of(uid), found, position, uid if image_kind_of(uid) else "")
+            sample = Sample(key_in(uid), found, position, uid if image_kind_of(uid) else "")
             yield Entry(offset, stream.offset - offset, sample)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
@@ -212,14 +212,6 @@ class RecordIOProtobuf(Format):
 def _raw_name(name: str) -> str:
     is_other = name in (_LABEL, _UID, *_TEXTS) or name.startswith((_LABELS, _FEATURES))
     return _FEATURES + name if is_other else name
-
-
-def _key_of(uid: str) -> str:
-    """Return the key that a uid tells: after the last slash, it has a name without dots."""
-    directory, slash, name = uid.rpartition("/")
-    if image_kind_of(name):
-        name = name.rpartition(".")[0] or name
-    return directory + slash + name.replace(".", "_") if name else ""
 
 
 def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from dsprep.annotations.objects import Objects, to_json
 from dsprep.errors import BadSample
-from dsprep.sample import Value
+from dsprep.sample import Value, image_kind_of
 from dsprep.schema import Type
 
 _WHOLE = 1 << 24  # up to it, 32-bit floats hold all whole numbers
@@ -90,6 +90,14 @@ def _with_point(text: str) -> str:
     if text in _NOT_FINITE:
         return _NOT_FINITE[text]
     return text if "." in text or "e" in text else text + ".0"
+
+
+def key_in(name: str) -> str:
+    """Return the key that a name tells: after the last slash, without dots and without `.jpg`."""
+    directory, slash, base = name.rpartition("/")
+    if image_kind_of(base):
+        base = base.rpartition(".")[0] or base
+    return directory + slash + base.replace(".", "_") if base else ""
 
 
 # The ``.lst`` that is written beside shards: id, label and path of each sample.

@@ -157,6 +157,7 @@ def _of_data_set(place: str, data_set: DataSet) -> list[DataFacts]:
             replace(
                 whole,
                 side=side,
+                directory=os.path.join(directory, side) if manifest.is_divided else directory,
                 samples=sum(each.samples for each in own),
                 bytes=sum(each.bytes for each in own),
                 files=[(os.path.basename(each.name), each.bytes) for each in own],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import tarfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -88,6 +89,27 @@ class TestBesideTheRealOne:
             content = _samples_of(GOLDEN / "all" / name)
             assert content == _samples_of(copied / name) == _samples_of(raw / name)
 
+    def test_columns_that_are_left_out_are_in_no_shard(self, tmp_path: Path) -> None:
+        report = dsprep.convert(GOLDEN / "all", tmp_path / "out", to="mds", drop=("info", "any"))
+        assert (report.samples, report.rejects) == (4, [])
+        (shard, *_) = json.loads((tmp_path / "out" / "index.json").read_text())["shards"]
+        (whole, *_) = json.loads((GOLDEN / "all" / "index.json").read_text())["shards"]
+        assert shard["column_names"] == [
+            name for name in whole["column_names"] if name not in ("info", "any")
+        ]
+        assert not dsprep.verify(tmp_path / "out").problems
+
+    def test_keys_of_others_tell_keys(self, tmp_path: Path) -> None:
+        columns = {"__key__": "str", "image": "jpeg", "label": "int"}
+        names = ("a/b.c.jpg", "x.1", "plain")
+        rows = [{"__key__": name, "image": jpeg(1), "label": 1} for name in names]
+        mds_peer.write(tmp_path / "in", columns, [rows])
+        dsprep.convert(tmp_path / "in", tmp_path / "w", to="webdataset")
+        keys = keys_in(tmp_path / "w" / "shard.00000.tar")
+        assert keys == ["a/b_c", "x_1", "plain"]
+        dsprep.convert(tmp_path / "in", tmp_path / "out", to="mds", check="header")
+        assert mds_peer.read(tmp_path / "out") == rows
+
     @pytest.mark.parametrize("name", ["plain", "zstd", "gz", "merged"])
     def test_its_data_sets_are_read(self, name: str, tmp_path: Path) -> None:
         count = 5 if name == "merged" else 4
@@ -112,6 +134,12 @@ class TestBesideTheRealOne:
             dsprep.convert(GOLDEN / "pickled", tmp_path / "w", to="webdataset", no_image=True)
         with pytest.raises(SourceError, match="the column 'thing' is pickled"):
             dsprep.verify(GOLDEN / "pickled")
+
+
+def keys_in(path: Path) -> list[str]:
+    """The keys of the samples of a tar, each once."""
+    with tarfile.open(path) as tar:
+        return list(dict.fromkeys(name.rpartition(".")[0] for name in tar.getnames()))
 
 
 def _samples_of(path: Path) -> bytes:

@@ -55,7 +55,7 @@ class ShardReader(Reader):
 
     @property
     def table(self) -> Format:
-        return self.layout
+        return self.layout if self.reading is None else self.layout.without(self.reading.ignored)
 
     @property
     def keys_are_ids(self) -> bool:
