@@ -111,6 +111,7 @@ def _warps(known: Given) -> bool:
 
 
 _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
+    "parquet_written": (lambda known: known["format"] == "parquet", ["format"]),
     "tfrecord": (lambda known: known["format"] == "tfrecord", ["format"]),
     "packable": (lambda known: known["format"] in ("tfrecord", "mds"), ["format"]),
     "zstd": (
@@ -273,6 +274,12 @@ pack, convert, shard, augment: --metadata --order needs webdataset
     it goes with webdataset, not with {format}
 --empty needs recordio
     it goes with recordio, not with {format}
+--card needs parquet_written
+    it goes with parquet, not with {format}
+--card excludes single
+    a card describes a directory of shards, and not the file {single}; leave it out
+--license needs --card
+    the card names it; give --card, or leave it out
 --object-masks needs tfrecord
     it goes with tfrecord, not with {format}
 --crowd --empty --object-masks --annotation-size needs objects

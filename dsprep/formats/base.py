@@ -28,6 +28,7 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.formats.card import Split
     from dsprep.formats.listing import Listed, Samples
     from dsprep.formats.stream import ShardStream
     from dsprep.formats.tar import Member
@@ -387,6 +388,15 @@ class Format(ABC):
     def class_maps(self) -> dict[str, bytes]:
         """Return the files that number classes for other tools, by file name."""
         return {}
+
+    @property
+    def writes_card(self) -> bool:
+        """Whether a dataset card lies beside the shards."""
+        return False
+
+    def card_of(self, splits: Sequence[Split]) -> bytes:
+        """Return this dataset card."""
+        return b""
 
     def is_listed(self, field: Field) -> bool:
         """Return whether the listing of a tree of files tells the values of a field."""

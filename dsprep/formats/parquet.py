@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -28,6 +28,7 @@ from dsprep.formats.arrow import (
     arrow_schema,
     arrow_type,
     decode,
+    features_of,
     is_file,
     is_stored,
     leaves_of,
@@ -37,6 +38,7 @@ from dsprep.formats.arrow import (
     source_schema,
 )
 from dsprep.formats.base import Entry, Format, pixel_sizes
+from dsprep.formats.card import Split, card
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.schema import (
@@ -89,6 +91,8 @@ class Parquet(Format):
     holds_pixels: ClassVar[bool] = True
     class_names_in: ClassVar[str] = "header"
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
+    card: bool = field(default=False, kw_only=True, metadata={"recorded": True})
+    license: str = field(default="", kw_only=True, metadata={"recorded": True})
     columns: str = ""  # the columns of raw samples: their Arrow schema, serialized, in base 64
 
     @classmethod
@@ -196,6 +200,13 @@ class Parquet(Format):
         is_raw = self.schema.by_name[name].kind.is_raw
         kind = None if is_raw else sniff(data)
         return sample.path or f"{sample.key}.{kind or UNKNOWN_IMAGE}"
+
+    @property
+    def writes_card(self) -> bool:
+        return self.card
+
+    def card_of(self, splits: Sequence[Split]) -> bytes:
+        return card(features_of(self.arrow_schema), splits, self.license)
 
     def open_writer(self, path: str, tree: str, samples: int) -> ParquetWriter:
         return ParquetWriter(self, path)

@@ -245,6 +245,8 @@ def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format
         keep_crowd=options.crowd == "keep",
         empty=options.empty,
         object_masks=options.object_masks,
+        card=options.card,
+        license=options.license,
     )
 
 

@@ -73,6 +73,14 @@ class FormatOptions(Options):
         default=False,
         rare=True,
     )
+    card: bool = _rare_output(
+        "Write a dataset card of Hugging Face's Hub, README.md, beside Parquet shards.",
+        default=False,
+    )
+    license: str | None = _rare_output(
+        "With --card, the license that the card names, by its identifier on the Hub: cc-by-4.0.",
+        metavar="NAME",
+    )
     key: str = _rare_samples(
         "How samples get their keys: path makes a key from the path, and keeps the keys of "
         "shards; index numbers the samples; with --latest, the column that identifies a record.  "

@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import AUGMENT_FILE
 from dsprep.formats.base import Format, TreeFormat
+from dsprep.formats.card import CARD
 from dsprep.formats.values import extension_of
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
@@ -27,7 +28,7 @@ from dsprep.rows import Rows
 from dsprep.schema import impose
 from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
-from dsprep.storage.files import canonical
+from dsprep.storage.files import canonical, is_file
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 
@@ -196,6 +197,10 @@ def make_plan(job: Job, pool: Executor, progress: Progress, kept: KeptCuts | Non
         fields = job.images.kept(catalog.settled.schema)
         catalog, notes = with_copies(catalog, job.augmented, fields)
         job = replace(job, notes=(*job.notes, *notes))
+    if job.layout.writes_card and is_file(job.destination.url(job.destination.shard(CARD))):
+        job = replace(
+            job, notes=(*job.notes, f"{CARD} is there, and stays as it is: no card is written")
+        )
     if job.base is not None:
         found = catalog, findings
         catalog, findings, existing = without_existing(job, found, job.base, pool, progress)

@@ -23,6 +23,7 @@ from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import AUGMENT_FILE, writes_tree
 from dsprep.formats.base import ShardFacts
+from dsprep.formats.card import CARD, Split
 from dsprep.formats.listing import LISTING
 from dsprep.images import bilinear
 from dsprep.plan.destination import Destination
@@ -545,6 +546,8 @@ def commit(plan: Plan, state: RunState, outcome: Receipt, base: Manifest | None)
         size = sum(shard.bytes for shard in shards)
     beside |= _companions(plan, target, classes, shards, rejects, base)
     files += publish_beside(target, beside)
+    if job.layout.writes_card:
+        _publish_card(plan, target, shards)
     schema, options = job.schema, plan.options()
     from dsprep.sources.understood import recorded  # not before polars is there
 
@@ -599,6 +602,26 @@ def publish_beside(target: Target, companions: Mapping[str, bytes]) -> list[File
         files.append(FileEntry(name, len(data), crc32c(data)))
         target.publish(files[-1:])
     return files
+
+
+def _publish_card(plan: Plan, target: Target, shards: Sequence[ShardEntry]) -> None:
+    """Write the dataset card that is asked for; one that is there stays, as people edit it.
+
+    So the manifest does not have it.
+    """
+    name = plan.job.destination.shard(CARD)
+    if target.stamps([name]):
+        return
+    own, splits = iter(shards), list[Split]()
+    for side, count in plan.sets:
+        of_side = [*islice(own, count)]
+        names = [os.path.basename(shard.name) for shard in of_side]
+        totals = sum(shard.samples for shard in of_side), sum(shard.bytes for shard in of_side)
+        splits.append(Split(side, names, *totals))
+    data = plan.job.layout.card_of(splits)
+    with destination_errors(partial := target.partial(name)):
+        partial.write_bytes(data)
+    target.publish([FileEntry(name, len(data), crc32c(data))])
 
 
 def publish_manifest(state: RunState, manifest: Manifest) -> None:
