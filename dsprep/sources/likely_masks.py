@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
+from dsprep.places.names import side_above
 from dsprep.sources.mask_names import Pair, named_alike, without
 from dsprep.sources.mask_pixels import Pictures, are_masks
 from dsprep.sources.parallel import (
@@ -36,6 +37,10 @@ MASKS = "has the look of a mask of"
 PARTS = "belongs to"
 """How the detail of another part of a sample begins, before the image of the sample."""
 
+AT_ANOTHER_SCALE = ", at another scale"
+"""How the detail of an image ends that shows another one larger or smaller."""
+
+_SCALED = r"([^/]*)x[2348]\.[^./]+$"
 _SAME_NAME = ", which has the same name"
 
 
@@ -58,7 +63,12 @@ def without_masks(root: str, files: Files) -> Files:
 
 def image_of(detail: str) -> str:
     """Return the image that the detail of a mask, or of another part of its sample, names."""
-    return detail.removeprefix(f"{MASKS} ").removeprefix(f"{PARTS} ").removesuffix(_SAME_NAME)
+    return (
+        detail.removeprefix(f"{MASKS} ")
+        .removeprefix(f"{PARTS} ")
+        .removesuffix(_SAME_NAME)
+        .removesuffix(AT_ANOTHER_SCALE)
+    )
 
 
 def _masks(paths: pl.Series, pictures: Pictures, top: str) -> dict[str, str]:
@@ -80,7 +90,25 @@ def _parts(paths: pl.Series, top: str) -> dict[str, str]:
     parts: dict[str, str] = {}
     for pairs in parallel_pairs(paths, are_parts):
         parts |= _with_details(pairs, PARTS, _SAME_NAME, top)
-    return parts
+    pairs = _of_other_scales(without(paths, parts))
+    return parts | _with_details(pairs, PARTS, AT_ANOTHER_SCALE, top)
+
+
+def _of_other_scales(paths: pl.Series) -> list[Pair]:
+    """Return images such as ``LR/X2/0001x2.png``, if most have one as ``HR/0001.png``, with it."""
+    scaled = {
+        path: match[1]
+        for path in paths.filter(paths.str.contains(_SCALED))
+        if (match := re.search(_SCALED, path))
+    }
+    if not 1 < len(scaled) < len(paths):
+        return []
+    wanted = set(scaled.values())
+    stems = ((posixpath.splitext(posixpath.basename(path))[0], path) for path in paths)
+    others = {(stem, side_above(path)): path for stem, path in stems if stem in wanted}
+    pairs = [(path, others.get((stem, side_above(path)), "")) for path, stem in scaled.items()]
+    are_most = 10 * sum(bool(image) for _, image in pairs) >= 9 * len(pairs)
+    return pairs if are_most else []
 
 
 def _note_on_names(paths: pl.Series) -> Finding | None:

@@ -20,7 +20,7 @@ MASK_WORDS = frozenset(
         *("annot", "annots", "annotation", "annotations", "trimap", "trimaps", "scribble"),
         *("scribbles", "seg", "segs", "segmentation", "segmentations", "segmentationclass"),
         *("segmentationobject", "segment", "segments", "gt", "gts", "truth", "truths"),
-        *("groundtruth", "groundtruths", "gtfine", "gtcoarse"),
+        *("groundtruth", "groundtruths", "gtfine", "gtcoarse", "manual"),
     )
 )
 _LAST_WORDS = frozenset(("l", "p", "color"))  # `1_L.png`, as CamVid and CelebAMask have masks
@@ -31,7 +31,9 @@ _BEFORE_NUMBER = re.compile(
     rf"(?i)^(?:{'|'.join(sorted(MASK_WORDS | FILE_WORDS, key=len, reverse=True))})(?=\d)"
 )
 _IMAGE_WORDS = FILE_WORDS | {"rgb"}
-_IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig"))  # `1_sat.jpg`, `1_mask.png`
+# `1_sat.jpg`, `1_mask.png`; DRIVE has `21_training.tif`, `21_manual1.gif`
+_IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig", "training", "test"))
+_FIRST_WORDS = frozenset(("mask", "masks"))  # `mask_1.png`
 _MOST_FOR_ONE = 10  # images; among fewer, one mask shows what its name means
 _CONVENTIONS = 4  # ways of naming masks that are looked at
 
@@ -57,7 +59,7 @@ def named_alike(paths: pl.Series) -> Iterator[tuple[list[str], list[Pair]]]:
 def _may_be(paths: pl.Series) -> pl.Series:
     """Return which paths may have a word for masks: fast, as few sets have any."""
     return paths.str.contains(
-        "(?i)mask|label|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth"
+        "(?i)mask|label|manual|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth"
         r"|_l\.|_p\.|_color\."
     )
 
@@ -75,8 +77,10 @@ def is_called_mask(path: str) -> bool:
 
 
 def _mask_words(name: str) -> str:
-    """Return the words of a file's name that say it is a mask; not the first of several words."""
+    """Return the words of a file's name that say it is a mask; of the first, `mask` alone."""
     words = DIVIDED.split(posixpath.splitext(name)[0])
+    if len(words) > 1 and words[0].lower() in _FIRST_WORDS:
+        return words[0].lower()
     own = sorted(MASK_WORDS & words_of("_".join(words[1:] or words)))
     if not own and len(words) > 1 and words[-1].lower() in _LAST_WORDS:
         return words[-1].lower()

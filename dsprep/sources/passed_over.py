@@ -20,7 +20,7 @@ from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
-from dsprep.sources.likely_masks import MASKS, PARTS, image_of
+from dsprep.sources.likely_masks import AT_ANOTHER_SCALE, MASKS, PARTS, image_of
 from dsprep.sources.parallel import pairs_for
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
@@ -207,7 +207,7 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
         if masks != images:
             option = f"SOURCE {shlex.quote(images)} and --masks"
             yield option, source.replace(root=images, masks=masks), masks
-    elif finding.detail.startswith(PARTS):
+    elif finding.detail.startswith(PARTS) and not finding.detail.endswith(AT_ANOTHER_SCALE):
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith(HOLDS):
         for each in dict.fromkeys((path, os.path.dirname(path) or ".")):

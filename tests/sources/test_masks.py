@@ -49,8 +49,15 @@ NESTED = ("images/a.jpg", "images/b.jpg", "masks/a_mask.png", "masks/b_mask.png"
         (("a.jpg", "b.jpg", "a_mask.png", "b_mask.png"), ".", ".", ["a", "b"]),
         (("a.png", "b.png", "a_mask.png", "b_mask.png"), ".", ".", ["a", "b"]),
         (("x/a.png", "x/b.png", "x/a_mask.png", "x/b_mask.png"), "x", ".", ["a", "b"]),
+        (("a.png", "b.png", "mask_a.png", "mask_b.png"), ".", ".", ["a", "b"]),
     ],
-    ids=["below the images", "beside JPEGs", "beside PNGs", "above the images"],
+    ids=[
+        "below the images",
+        "beside JPEGs",
+        "beside PNGs",
+        "above the images",
+        "with a word before",
+    ],
 )
 def test_masks_are_no_samples(
     tmp_path: Path, names: tuple[str, ...], root: str, masks: str, samples: list[str]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
+_BEGIN = "mask_"
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
 _DEEPEST = 64  # directories above a mask in an archive
 
@@ -301,6 +302,7 @@ def _spellings(endings: Sequence[str]) -> Iterator[Spelling]:
     for form in (bare, _plain, stem):
         mask = form(PATH).str
         forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in endings]
+        forms.append(pl.when(mask.starts_with(_BEGIN)).then(mask.strip_prefix(_BEGIN)))
         yield Spelling(form(NAME), pl.concat_list(forms).list.drop_nulls())
 
 
