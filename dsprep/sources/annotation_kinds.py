@@ -18,6 +18,7 @@ KINDS = {
     "celeba": "annotated.celeba_kind:CelebaKind",
     "flowers-102": "annotated.flowers_kind:FlowersKind",
     "stanford-cars": "annotated.cars_kind:CarsKind",
+    "svhn": "annotated.svhn_kind:SvhnKind",
     "open-images": "annotated.open_images_kind:OpenImagesKind",
     "yolo": "annotated.yolo_kind:YoloKind",
     "voc": "annotated.voc_kind:VocKind",

@@ -64,7 +64,7 @@ ALLOWED_IN = {
     "webdataset": ["verifying.loaders"],
     "zstandard": ["formats.stream"],
     "numpy": ["images.phash", "sources.tables.hdf5", "verifying.loaders"],
-    "h5py": ["sources.tables.hdf5"],
+    "h5py": ["sources.hdf5_file"],
     "cv2": ["images.bilinear"],
     "simplejpeg": ["images.bilinear"],
     "pyarrow": ["formats.arrow"],

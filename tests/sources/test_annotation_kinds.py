@@ -29,6 +29,7 @@ from dsprep.sources.annotated.labelme_kind import LabelmeKind
 from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.mot_kind import MotKind
 from dsprep.sources.annotated.open_images_kind import OpenImagesKind
+from dsprep.sources.annotated.svhn_kind import SvhnKind
 from dsprep.sources.annotated.via_kind import ViaKind
 from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
@@ -42,6 +43,7 @@ from tests.sources import (
     test_dota,
     test_matlab_sets,
     test_open_images,
+    test_svhn,
 )
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, coco, labelme, read, told, voc, voc_object, write
@@ -83,6 +85,13 @@ class TestCars(AnnotationTests):
     kind = CarsKind
     files = test_matlab_sets.CARS
     named = "devkit/cars_train_annos.mat"
+    is_claimed = True
+
+
+class TestSvhn(AnnotationTests):
+    kind = SvhnKind
+    files = test_svhn.SVHN
+    named = "train/digitStruct.mat"
     is_claimed = True
 
 

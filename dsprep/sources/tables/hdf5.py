@@ -1,6 +1,6 @@
-"""Files of HDF5, through h5py: which arrays they hold, and slices of these.
+"""Files of HDF5: which arrays they hold, and slices of these.
 
-https://docs.h5py.org. An array of HDF5 may lie in another file, by a link, as an external or as a
+An array of HDF5 may lie in another file, by a link, as an external or as a
 virtual one; such arrays are passed over, because a file from anywhere could name any file.
 """
 
@@ -12,9 +12,17 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any, NamedTuple
 
-from dsprep.errors import BadSample, OptionError, SourceError
-from dsprep.extras import pip_install
+from dsprep.errors import BadSample, SourceError
 from dsprep.formats.stream import is_bomb
+from dsprep.sources.hdf5_file import (
+    DAMAGE,
+    Seekable,
+    first_line,
+    h5_errors,
+    lies_inside,
+    load_h5py,
+    opened_hdf5,
+)
 from dsprep.sources.tables.arrays import Array, Bytes, Plain, read_header, type_of_items
 from dsprep.storage.files import OpenFile
 
@@ -25,8 +33,6 @@ _DEEPEST = 8  # groups in each other
 _MOST_ARRAYS = 10_000
 _LARGEST_CHUNK = 1 << 28
 _LARGEST_LABELS = 1 << 30
-# what h5py raises for files that are damaged
-_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, UnicodeError)
 
 
 class H5Array(NamedTuple):
@@ -38,71 +44,9 @@ class H5Array(NamedTuple):
     is_by_row: bool  # whether each row can be read without others
 
 
-class _Seekable(io.RawIOBase):
-    """An open file as h5py reads it: by `seek` and `readinto`."""
-
-    def __init__(self, file: OpenFile) -> None:
-        self._file, self._at, self._size = file, 0, file.facts().size
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def readinto(self, buffer: Any, /) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._file.pread(len(view), self._at)
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-
-def load_h5py(path: str) -> Any:
-    """Import h5py, which not everybody has installed."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise OptionError(
-            f"{path}: HDF5 is read by h5py ({error}): {pip_install('h5py')}"
-        ) from None
-    return h5py
-
-
-@contextmanager
-def h5_errors(path: str) -> Iterator[None]:
-    """Raise what h5py raises for damaged files as errors of the source."""
-    try:
-        yield
-    except _DAMAGE as error:
-        raise SourceError(
-            f"{path}: is damaged, or no HDF5 that h5py reads: {str(error).partition(chr(10))[0]}"
-        ) from None
-
-
-@contextmanager
-def opened_hdf5(path: str, file: OpenFile) -> Iterator[Any]:
-    """Open a file of HDF5 that lies in any store."""
-    h5py = load_h5py(path)
-    with h5_errors(path):
-        opened = h5py.File(_Seekable(file), "r")
-    try:
-        yield opened
-    finally:
-        with h5_errors(path):
-            opened.close()
-
-
 def h5_arrays(path: str, file: OpenFile) -> list[H5Array]:
     """Return the arrays of a file of HDF5."""
-    with opened_hdf5(path, file) as opened, h5_errors(path):
+    with opened_hdf5(path, Seekable(file)) as opened, h5_errors(path):
         found = [_described(path, file, each) for each in _datasets(path, opened)]
         return [each for each in found if each is not None]
 
@@ -118,7 +62,7 @@ def _datasets(path: str, group: Any, depth: int = 0) -> Iterator[Any]:
         each = group[name]
         if isinstance(each, h5py.Group):
             yield from _datasets(path, each, depth + 1)
-        elif isinstance(each, h5py.Dataset) and not each.is_virtual and not each.external:
+        elif isinstance(each, h5py.Dataset) and lies_inside(each):
             yield each
 
 
@@ -142,7 +86,7 @@ def _described(path: str, file: OpenFile, found: Any) -> H5Array | None:
 
 def require_sound(path: str, file: OpenFile, name: str) -> None:
     """Refuse an array whose chunks unpack to far more than they take, or do not fit the memory."""
-    with opened_hdf5(path, file) as opened, h5_errors(path):
+    with opened_hdf5(path, Seekable(file)) as opened, h5_errors(path):
         found = opened[name]
         size, stored = found.size * found.dtype.itemsize, found.id.get_storage_size()
         chunk = prod(found.chunks or (0,)) * found.dtype.itemsize
@@ -162,15 +106,15 @@ class H5Bytes:
         self._path, self._size = path, size
         h5py = load_h5py(path)
         with h5_errors(path):
-            self._file = h5py.File(_Seekable(file), "r")
+            self._file = h5py.File(Seekable(file), "r")
             self._found = self._file[name]
 
     def read(self, offset: int, count: int) -> bytes:
         first, last = offset // self._size, -(-(offset + count) // self._size)
         try:
             rows = self._found[first:last].tobytes()
-        except _DAMAGE as error:
-            raise BadSample(f"cannot be unpacked: {str(error).partition(chr(10))[0]}") from None
+        except DAMAGE as error:
+            raise BadSample(f"cannot be unpacked: {first_line(error)}") from None
         at = offset - first * self._size
         return bytes(rows[at : at + count])
 
@@ -193,7 +137,7 @@ def h5_values(path: str, file: OpenFile, each: H5Array) -> Iterator[tuple[Array,
     if each.is_plain:
         yield each.array, Plain(file)
         return
-    with opened_hdf5(path, file) as opened, h5_errors(path):
+    with opened_hdf5(path, Seekable(file)) as opened, h5_errors(path):
         found = opened[each.name]
         if max(found.size * found.dtype.itemsize, found.id.get_storage_size()) > _LARGEST_LABELS:
             raise SourceError(f"{path}: {each.name} is too large for labels")
