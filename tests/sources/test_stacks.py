@@ -24,6 +24,7 @@ from dsprep.sources.tables.numpy_kind import ArraysKind
 from dsprep.sources.tables.stacks_kind import StacksKind
 from tests.images import png
 from tests.missing import framework
+from tests.servers.bucket import Bucket
 from tests.sources.contract import SourceTests
 
 Array = np.ndarray[Any, Any]
@@ -458,3 +459,35 @@ def test_damage_in_matlab_is_found(tmp_path: Path) -> None:
             except DsprepError:
                 continue
             assert all(isinstance(each, bytes | BadSample) for each in found)
+
+
+def test_all_of_them_on_s3(
+    localstack: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Workers read ranges of arrays, and of chunks of HDF5."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", localstack.endpoint)
+    data, labels = images(30, 9, 8, 3), np.arange(30)
+    arrays = {"x": data, "y": labels}
+    write_hdf5(tmp_path / "chunked.h5", arrays, chunks=(7, 9, 8, 3), compression="gzip")
+    write_hdf5(tmp_path / "plain.h5", arrays)
+    np.savez_compressed(tmp_path / "packed.npz", **arrays)
+    turned = {"x": np.moveaxis(data, 0, -1), "y": labels}
+    scipy.io.savemat(tmp_path / "a.mat", turned, do_compression=True)
+    for file in sorted(tmp_path.iterdir()):
+        localstack.put(file.name, file.read_bytes())
+        spools = tmp_path / f"of {file.name}"
+        spools.mkdir()
+        catalog = read_source(make_source(f"{localstack.url}/{file.name}"))[0]
+        check(catalog, spools, data, labels.tolist())
+
+
+def test_pickles_beside_images_are_left_over(tmp_path: Path) -> None:
+    names = np.array(["a", {}], dtype=object)
+    np.savez(tmp_path / "a.npz", x=images(2, 9, 9), y=np.arange(2), names=names)
+    catalog, findings = read_source(make_source(str(tmp_path / "a.npz")))
+    assert catalog.table["cls"].to_list() == [0, 1]
+    assert [each.path for each in findings if each.kind == "left-over"] == ["names.npy"]
+    np.savez(tmp_path / "a.npz", x=images(2, 9, 9), y=names)
+    for kind in (None, "stacks"):
+        with pytest.raises(SourceError, match="y.npy:? has objects, which are pickles"):
+            read_source(make_source(str(tmp_path / "a.npz"), kind=kind))

@@ -64,6 +64,10 @@ _LEFT: dict[Hashable, Unpacked] = {}
 _MOST_LEFT = 64
 
 
+class PickledArray(SourceError):
+    """An array holds objects, which are pickles."""
+
+
 class Array(NamedTuple):
     """An array in a file."""
 
@@ -245,7 +249,7 @@ def type_of_items(name: str, kind: Any) -> tuple[str, str, int]:
     code = _CODES.get(letter + number) or {"S": "s", "U": "U"}.get(letter, "")
     if not code or (not items and code in "sU"):
         what = _REFUSED.get(letter, f"items of the type {kind}, which dsprep does not read")
-        raise SourceError(f"{name}: has {what}")
+        raise (PickledArray if letter == "O" else SourceError)(f"{name}: has {what}")
     return ">" if order == ">" else "<", code, items * (4 if code == "U" else 1)
 
 
@@ -372,8 +376,13 @@ class ZippedArray(NamedTuple):
     size: int  # bytes of the member
 
 
-def zipped_arrays(path: str, file: OpenFile) -> tuple[list[ZippedArray], list[str]]:
-    """Return the arrays of a zip by their headers, and the names of its other members."""
+def zipped_arrays(
+    path: str, file: OpenFile, passes_objects: bool = False
+) -> tuple[list[ZippedArray], list[str]]:
+    """Return the arrays of a zip by their headers, and the names of its other members.
+
+    An array of objects is an error or, if the caller passes it over, one of the other members.
+    """
     archive = open_archive(path)
     for finding in (*archive.damage, *archive.odd):
         raise SourceError(f"{path}: {finding.path}: {finding.detail}")
@@ -386,9 +395,15 @@ def zipped_arrays(path: str, file: OpenFile) -> tuple[list[ZippedArray], list[st
         packed = locate(file, offset, stored)
         inside: Bytes = Unpacked(file, packed) if packed.is_deflated else Plain(file)
         start = 0 if packed.is_deflated else packed.start
-        found = read_header(
-            f"{path}: {name}", inside, start, size, packed if packed.is_deflated else None
-        )
+        try:
+            found = read_header(
+                f"{path}: {name}", inside, start, size, packed if packed.is_deflated else None
+            )
+        except PickledArray:
+            if not passes_objects:
+                raise
+            others.append(name)
+            continue
         array = found._replace(name=name.removesuffix(".npy"))
         arrays.append(ZippedArray(array, packed, size))
     return arrays, others

@@ -50,7 +50,7 @@ MATLAB = ".mat"
 OF_ARRAYS = (*ARRAYS, *HDF5, *PACKED_HDF5, MATLAB)
 """The extensions of files that may hold arrays of images."""
 
-_NESTED = (*ARRAYS, *HDF5, *PACKED_HDF5)
+_NESTED = (".npz", *HDF5, *PACKED_HDF5)
 
 SVHN = re.compile(r"(train|test|extra)_32x32")
 """The names of SVHN's files of digits (http://ufldl.stanford.edu/housenumbers)."""
@@ -189,7 +189,13 @@ def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]
         if extension.lower() == ".npy":
             array = read_header(path, Plain(opened), 0, state.size, None)
             return [NamedArray(path, state, file, array._replace(name=file), True)], [], []
-        members, others = zipped_arrays(path, opened)
+        members, others = zipped_arrays(path, opened, passes_objects=True)
+    lost = [name for name in others if name.endswith(".npy")]
+    if lost := [name for name in lost if not _LABELS.isdisjoint(words_in(name))]:
+        raise SourceError(
+            f"{path}: {lost[0]} has objects, which are pickles that dsprep does not open: save "
+            "numbers or texts"
+        )
     nested = [name for name in others if name.lower().endswith(_NESTED)]
     if nested and not any(map(image_kind_of, others)):
         raise SourceError(f"{path}: holds {nested[0]}, which is read from a file: unpack the zip")
