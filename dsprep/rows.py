@@ -144,7 +144,10 @@ class Reader(ABC):
         if not self.reads_samples:
             return self
         fields = tuple(each for each in settled.schema.fields if each.places)
-        schema = replace(settled.schema, fields=fields)
+        # The rows may tell the label.
+        own = {each.name for each in fields}
+        label = settled.schema.label if settled.schema.label in own else None
+        schema = replace(settled.schema, fields=fields, label=label)
         return replace(self, reading=Reading(schema, self.table, settled.ignored, box=settled.box))
 
     def typed(self, sample: Sample | BadSample) -> Sample | BadSample:

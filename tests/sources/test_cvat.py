@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -118,6 +119,18 @@ def test_labels_of_images_that_have_no_place_are_named(tmp_path: Path, to: str) 
     report = dsprep.convert(root, tmp_path / "out", to=to, workers=1)
     assert report.samples == 1
     assert f"left out, because {to} has no place for it: label" in report.notes
+
+
+def test_parts_write_what_one_run_writes(tmp_path: Path) -> None:
+    images = [image(f"{n}.jpg", f'<tag label="{"ab"[n % 2]}"/>{BOX}/>') for n in range(4)]
+    files: dict[str, str | bytes | None] = {f"{n}.jpg": None for n in range(4)}
+    root = write(tmp_path / "in", files | {"x.xml": cvat(*images)})
+    options: Any = {"to": "webdataset", "shards": 2, "workers": 1}
+    dsprep.pack(root, tmp_path / "whole", **options)
+    for part in ("0/2", "1/2"):
+        dsprep.pack(root, tmp_path / "parts", part=part, **options)
+    for path in (tmp_path / "whole").glob("*.tar"):
+        assert path.read_bytes() == (tmp_path / "parts" / path.name).read_bytes()
 
 
 def test_a_turned_box_is_a_polygon() -> None:
