@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
 from dsprep.declared import Options
 from dsprep.errors import SourceError
+from dsprep.places.archive import first_names
 from dsprep.places.names import expand
 from dsprep.storage.files import DirectoryEntry, canonical, entries, is_dir, is_file, open_file
 
@@ -92,6 +93,11 @@ class SourcePlace:
     def files(self) -> Sequence[str]:
         """All files that the user names, here and in other places; patterns are expanded."""
         return [file for name in (self.path, *self.others) for file in expand(name)]
+
+    @cached_property
+    def inside(self) -> Sequence[str]:
+        """The names of the first files in an archive; empty for other places."""
+        return () if self.is_dir else first_names(self.path, PEEKED)
 
     @property
     def peek(self) -> Sequence[DirectoryEntry]:

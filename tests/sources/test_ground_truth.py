@@ -146,7 +146,7 @@ def test_masks_get_the_class_numbers_of_their_colors(images: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ([], ": names no images"),
+        ([], ": is empty"),
         ([[]], ":1: is no JSON object"),
         ([{"source-ref": "a.jpg"}], ": has neither boxes nor masks: for labels of images, give"),
         ([boxes("a.jpg", (3, 1, 2, float("nan"), 4))], ":1: nan is no number"),

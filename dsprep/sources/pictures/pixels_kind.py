@@ -91,7 +91,7 @@ def may_be_pixels(path: str, place: SourcePlace) -> bool:
     if is_dir(path):
         names += [entry.name for entry in islice(entries(path), PEEKED)]
     else:
-        inside = first_names(path, PEEKED)
+        inside = place.inside if path == place.path else first_names(path, PEEKED)
         if any(map(image_kind_of, inside)):
             return False  # the first entries are enough to say no
         names += [part for name in inside for part in name.split("/")]

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.places.archive import first_names
 from dsprep.sample import image_kind_of
-from dsprep.sources.kind import PEEKED, Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.source import ARRAYS
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _may_hold_arrays(place: SourcePlace, extensions: tuple[str, ...]) -> bool:
     if place.is_dir:
         names = [entry.name.lower() for entry in place.peek]
     elif place.path.lower().endswith(".zip"):
-        names = first_names(place.path, PEEKED)
+        names = place.inside
     else:
         names = [place.path.lower()]
     has_arrays = any(name.endswith(extensions) for name in names)
