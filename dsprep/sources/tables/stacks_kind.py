@@ -83,7 +83,7 @@ def _may_hold_arrays(place: SourcePlace, extensions: tuple[str, ...]) -> bool:
     if place.is_dir:
         names = [entry.name.lower() for entry in place.peek]
     elif place.path.lower().endswith(".zip"):
-        names = place.inside
+        names = [*place.inside]
     else:
         names = [place.path.lower()]
     has_arrays = any(name.endswith(extensions) for name in names)
