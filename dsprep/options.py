@@ -153,7 +153,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Given], bool], Sequence[str]]] = {
 _GROUPS = {
     "TABLES": "--list --labels --label-regex --fields --columns --label-column --label-separator "
     "--extensions --class-order --parts --pair --annotations --annotation-format --unlisted "
-    "--voc-origin --box --box-columns --no-object --class-names --sides-from --masks "
+    "--voc-origin --uncertain --box --box-columns --no-object --class-names --sides-from --masks "
     "--mask-classes --mask-colors --mask-values --keep-classes --keep-numbers "
     "--pixel-columns --leave-out --layout",
     "FIELDS": "--image-field --label-field --label-type --schema --look --no-image --raw-image",

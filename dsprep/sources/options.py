@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, option
+from dsprep.sources.annotated.tag_options import TagOptions
 from dsprep.sources.annotated.voc_options import VocOptions
 from dsprep.sources.pictures.parts_options import PartsOptions
 from dsprep.sources.tables.csv_options import PixelColumnOptions
@@ -155,7 +156,7 @@ class AnySourceOptions(AnnotationOptions):
     )
 
 
-class SourceOptions(PixelColumnOptions, PartsOptions, VocOptions, AnySourceOptions):
+class SourceOptions(PixelColumnOptions, PartsOptions, TagOptions, VocOptions, AnySourceOptions):
     """The options of sources, with those that only one kind has."""
 
     # options of kinds of sources that this class does not have, by name: those of other packages

@@ -99,7 +99,10 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
 
         catalog, notes = keep_classes(_widened(catalog), source)
         findings = [*findings, *notes]
-    _require_own_options(source, chosen.kind, is_annotated=catalog.sizes is not None)
+    # Annotations that tell labels alone leave no trace in the catalog.
+    is_annotated = catalog.sizes is not None or bool(source.annotations)
+    is_annotated |= any(found.kind == "source" for found in findings)
+    _require_own_options(source, chosen.kind, is_annotated)
     inferred = [*_inferred_kind(source, chosen, catalog), *catalog.inferred]
     return replace(catalog, inferred=tuple(inferred)), findings, chosen.finding
 
@@ -141,7 +144,7 @@ def _require_own_options(source: Source, kind: SourceKind, is_annotated: bool) -
     known = dict[str, list[type[SourceKind]]]()
     for each, declared in known_kinds(source).options():
         known.setdefault(declared.name, []).append(each)
-    for name in (*known, *(source.kind_options or {})):
+    for name in dict.fromkeys((*known, *drawn, *(source.kind_options or {}))):
         option, kinds = option_name(name), known.get(name, [])
         if type(kind) in kinds or (name in drawn and is_annotated):
             continue

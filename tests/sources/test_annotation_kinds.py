@@ -12,6 +12,7 @@ import pytest
 import tests.sources.test_mask_sets  # noqa: F401 - its classes are those of further kinds
 from dsprep.cli.main import cli
 from dsprep.errors import OptionError, SourceError
+from dsprep.sources.annotated.aircraft_kind import AircraftKind
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.caption_files_kind import CaptionFilesKind
 from dsprep.sources.annotated.cars_kind import CarsKind
@@ -23,6 +24,7 @@ from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.dota_kind import DotaKind
 from dsprep.sources.annotated.flowers_kind import FlowersKind
 from dsprep.sources.annotated.ground_truth_kind import GroundTruthKind
+from dsprep.sources.annotated.gtsrb_kind import GtsrbKind
 from dsprep.sources.annotated.kitti_kind import KittiKind
 from dsprep.sources.annotated.label_studio_kind import LabelStudioKind
 from dsprep.sources.annotated.labelme_kind import LabelmeKind
@@ -30,6 +32,7 @@ from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.mot_kind import MotKind
 from dsprep.sources.annotated.open_images_kind import OpenImagesKind
 from dsprep.sources.annotated.svhn_kind import SvhnKind
+from dsprep.sources.annotated.tags_kind import TagTableKind
 from dsprep.sources.annotated.via_kind import ViaKind
 from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
@@ -102,6 +105,38 @@ class TestOpenImages(AnnotationTests):
     is_claimed = True
 
 
+class TestGtsrb(AnnotationTests):
+    kind = GtsrbKind
+    files = {
+        "g1.png": None,
+        "g2.png": None,
+        "Train.csv": "Width,Height,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2,ClassId,Path\n"
+        "40,20,1,2,3,4,0,g1.png\n40,20,5,6,7,8,1,g2.png\n",
+    }
+    named = "Train.csv"
+    is_claimed = True
+
+
+class TestAircraft(AnnotationTests):
+    kind = AircraftKind
+    files = {
+        "images/0034309.jpg": None,
+        "images/1025794.jpg": None,
+        "images_variant_train.txt": "1025794 707-320\n",
+        "images_variant_test.txt": "0034309 Fokker 50\n",
+        "images_box.txt": "0034309 3 1 30 20\n1025794 1 1 40 20\n",
+    }
+    named = "images_variant_train.txt"
+    is_claimed = True
+
+
+class TestTags(AnnotationTests):
+    kind = TagTableKind
+    files = {"r1.jpg": None, "r2.jpg": None, "_classes.csv": "filename, x\nr1.jpg, 1\nr2.jpg, 0\n"}
+    named = "_classes.csv"
+    is_claimed = True
+
+
 class TestYolo(AnnotationTests):
     kind = YoloKind
     files = {
@@ -128,11 +163,13 @@ class TestVoc(AnnotationTests):
 class TestBoxTable(AnnotationTests):
     kind = BoxTableKind
     files = {
-        "a.jpg": None,
-        "b.jpg": None,
-        "boxes.csv": "image,x,y,width,height\na,1,2,3,4\nb,,,,\n",
+        "t1.jpg": None,
+        "t2.jpg": None,
+        "_annotations.csv": "filename,width,height,class,xmin,ymin,xmax,ymax\n"
+        "t1.jpg,40,20,cat,1,2,3,4\n",
     }
-    named = "boxes.csv"
+    named = "_annotations.csv"
+    is_claimed = True
 
 
 class TestLabelStudio(AnnotationTests):

@@ -9,11 +9,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
+from dsprep.sources.kind import Claim, Sure
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
+
+
+_ROBOFLOW = re.compile(r"(?:^|/)_annotations\.csv$")
 
 
 class BoxTableKind(AnnotationKind):
@@ -40,16 +44,28 @@ class BoxTableKind(AnnotationKind):
 
         return {"table-boxes": TableBoxes}
 
+    def claim(self, place: AnnotatedPlace) -> Claim | None:
+        found = min(self._of_roboflow(place), default="")
+        return Claim(Sure.MARKED, found) if found else None
+
+    def _of_roboflow(self, place: AnnotatedPlace) -> list[str]:
+        """Return the tables of Roboflow's export: one in the directory of each side."""
+        from dsprep.sources.annotated.boxes import holds_boxes
+
+        named = [path for path in place.with_extension("csv") if _ROBOFLOW.search(path)]
+        heads = place.heads_of(named) if named else {}
+        return [path for path in named if holds_boxes(_columns(heads.get(path, b"")))]
+
     def unclear(self, place: AnnotatedPlace) -> str:
         from dsprep.sources.annotated.boxes import holds_boxes
 
-        found = dict[str, str]()
+        found = dict[str, list[str]]()
         for name in filter(self.files.search, place.others):
             if name.count("/") > 1:
                 continue
-            head = place.head(name).decode("utf-8-sig", "replace").partition("\n")[0].strip()
-            if holds_boxes(cell.strip().strip('"') for cell in re.split(r"[,;\t]", head)):
-                found[name] = head
+            columns = _columns(place.head(name))
+            if holds_boxes(columns):
+                found[name] = columns
         if not found:
             return ""
         first = next(iter(found))
@@ -69,5 +85,16 @@ class BoxTableKind(AnnotationKind):
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.box_tables import scan_named
+        from dsprep.sources.annotated.image_tables import used_below, with_named
 
-        return scan_named(source, place)
+        if place.named:
+            return scan_named(source, place)
+        paths = [f"{place.root.rstrip('/')}/{path}" for path in self._of_roboflow(place)]
+        scan = scan_named(source, with_named(place, paths))
+        return scan._replace(used=used_below(source, paths))
+
+
+def _columns(head: bytes) -> list[str]:
+    """Return the cells of the first line of a table."""
+    first = head.decode("utf-8-sig", "replace").partition("\n")[0]
+    return [cell.strip().strip('"') for cell in re.split(r"[,;\t]", first)]

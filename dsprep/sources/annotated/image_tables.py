@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ import polars as pl
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import is_number
 from dsprep.sources.annotated.image_values import ImageValues
-from dsprep.sources.annotation_kind import LOOKED_AT, AnnotatedPlace
+from dsprep.sources.annotation_kind import LOOKED_AT, AnnotatedPlace, NamedPath
 from dsprep.sources.kind import HEAD
 from dsprep.sources.labels.arrange import Arranged
 from dsprep.sources.labels.cells import parse_cells
@@ -54,6 +54,20 @@ def paths_below(place: AnnotatedPlace) -> Sequence[str]:
     return sorted(dict.fromkeys(found))
 
 
+def tables_of(source: Source, place: AnnotatedPlace, own: Sequence[str]) -> list[str]:
+    """Return the tables of a kind: those that it claims or, if the user names some, these.
+
+    Of a directory that the user names, these are all tables in it.
+    """
+    if not place.named:
+        return [posixpath.join(place.root, path) for path in own]
+    beside, top = paths_below(place), source.root.rstrip("/")
+    named = {f"{top}/{each.member}" if each.member else each.path for each in place.named}
+    return [path for path in beside if path in named] or [
+        path for path in beside if path.lower().endswith(".csv")
+    ]
+
+
 def columns_at(place: AnnotatedPlace, path: str) -> frozenset[str]:
     """Return the cells of the first line of a table, which mostly names its columns."""
     below = full_path(path).removeprefix(f"{full_path(place.root)}/")
@@ -64,6 +78,17 @@ def columns_at(place: AnnotatedPlace, path: str) -> frozenset[str]:
             head = file.pread(HEAD, 0)
     first = head.decode("utf-8-sig", "replace").partition("\n")[0]
     return frozenset(cell.strip().strip('"') for cell in re.split(r"[,;\t]", first))
+
+
+def with_named(place: AnnotatedPlace, paths: Iterable[str]) -> AnnotatedPlace:
+    """Return a place as if the user named these files in it."""
+    top = f"{full_path(place.root)}/"
+    is_archive = place.files.archive is not None
+    named = [
+        NamedPath(path, full_path(path).removeprefix(top) if is_archive else "", place.head)
+        for path in paths
+    ]
+    return AnnotatedPlace(place.root, place.files, named, place.leave_out)
 
 
 def by_role(paths: Iterable[str], roles: Mapping[str, re.Pattern[str]]) -> dict[str, str]:
@@ -112,6 +137,20 @@ class ImageTable(NamedTuple):
         """The names of its columns, without those that were added."""
         return [name for name in self.cells.columns if name not in (IMAGE, LINE)]
 
+    def beside(self, source: Source, place: AnnotatedPlace) -> ImageTable:
+        """Return the table with names of images below the source or, if they are there, beside it.
+
+        Names may begin with that of the source itself.
+        """
+        directory = posixpath.dirname(used_below(source, [self.path])[0])
+        above, name = f"{posixpath.basename(full_path(source.root))}/", pl.col(IMAGE)
+        known = place.files.table["path"].implode()
+        if directory and (f"{directory}/" + self.images).is_in(known).any():
+            return self._replace(
+                cells=self.cells.with_columns((f"{directory}/" + name).alias(IMAGE))
+            )
+        return self._replace(cells=self.cells.with_columns(name.str.strip_prefix(above)))
+
     def rows_of(self, images: pl.Series) -> pl.Series:
         """Return the row of each image; null for one that it does not name."""
         numbers = self.cells.select(IMAGE, row=pl.int_range(pl.len(), dtype=pl.UInt32))
@@ -146,7 +185,11 @@ class ImageTable(NamedTuple):
 
 
 def image_table(
-    source: Source, files: Files, path: str, columns: Sequence[str] = (), image: str | None = None
+    source: Source,
+    files: Files,
+    path: str,
+    columns: Sequence[str] = (),
+    image_of: Callable[[Sequence[str]], str] | None = None,
 ) -> ImageTable:
     """Read a table with a row for each image.
 
@@ -155,7 +198,7 @@ def image_table(
         files: The images, and the files beside them.
         path: The table.
         columns: The names of its columns, if its lines are rows.
-        image: The column that names the images; if None, the first one.
+        image_of: Returns the column that names the images, of all columns; None for the first one.
     """
 
     def arrange(text: str, columns: Sequence[str]) -> Arranged:
@@ -166,9 +209,8 @@ def image_table(
 
     data = data_of(source, files, path)
     cells = parse_cells(data, path, columns, arrange=arrange)
-    name = image if image is not None else cells.texts.columns[0]
-    if name not in cells.texts.columns:
-        raise SourceError(f"{path}: has no column {quoted(name)}")
+    names = cells.texts.columns
+    name = names[0] if image_of is None else image_of(names)
     table = cells.texts.with_columns(cells.texts[name].alias(IMAGE), cells.lines.alias(LINE))
     again = table.filter(~table[IMAGE].is_first_distinct())
     for line, text in again.select(LINE, IMAGE).head(1).iter_rows():

@@ -24,11 +24,16 @@ from dsprep.places.names import told_sides
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.box_tables import scan_named
 from dsprep.sources.annotated.boxes import BoxRules, TableBoxes, names_of_classes
-from dsprep.sources.annotated.image_tables import columns_at, data_of, paths_below, used_below
+from dsprep.sources.annotated.image_tables import (
+    columns_at,
+    data_of,
+    paths_below,
+    used_below,
+    with_named,
+)
 from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues, tags_of_images
-from dsprep.sources.annotation_kind import AnnotatedPlace, NamedPath
+from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.labels.cells import parse_cells
-from dsprep.storage.files import full_path
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -94,14 +99,8 @@ def _boxes(
     """Return the boxes of all sides; of a set without any, a scan without images."""
     if not paths:
         return Scan(None, (), (), (), (), (), "", source.root, keeps_unlisted=True)
-    top = f"{full_path(source.root)}/"
-    is_archive = place.files.archive is not None
-    named = [
-        NamedPath(path, full_path(path).removeprefix(top) if is_archive else "", place.head)
-        for path in paths
-    ]
-    named_place = AnnotatedPlace(place.root, place.files, named, place.leave_out)
-    return scan_named(source, named_place, BoxRules(called, takes_part=True))
+    rules = BoxRules(called, takes_part=True)
+    return scan_named(source, with_named(place, paths), rules)
 
 
 def _with_labels(

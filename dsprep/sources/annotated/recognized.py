@@ -253,9 +253,10 @@ def _inferred(kind: AnnotationKind, claim: Claim, scan: Scan) -> Iterator[Inferr
     are_few = kind.takes_several and 0 < len(files) <= _MOST_NAMED
     yield Inferred("annotations", files if are_few else [_WHOLE], why)
     yield Inferred("annotation_format", kind.names[0], why)
-    if scan.annotations is not None:
-        count, names = format_count(len(scan.classes), "class"), format_some(scan.classes)
-        yield Inferred("classes", None, f"{count} of objects: {names}")
+    for classes, what in ((scan.classes, "objects"), (scan.values.classes, "images")):
+        if classes:
+            count = format_count(len(classes), "class")
+            yield Inferred("classes", None, f"{count} of {what}: {format_some(classes)}")
     if scan.sides:
         names = format_some(sorted({side for side in scan.sides if side}))
         yield Inferred("sides_from", None, f"the annotations tell the sides: {names}")

@@ -57,3 +57,16 @@ CONVERT: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda cell: _TRUTH[cell.strip().lower()],
     "text": lambda cell: cell or None,
 }
+
+
+_FLAGS = {"", "0", "1", "-1", "0.0", "1.0", "-1.0"}
+
+
+def columns_of_tags(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the columns of rows whose cells are 0, 1, -1 or empty, if some are not empty."""
+    found = []
+    for at, name in enumerate(names):
+        cells = {row[at].strip() for row in rows if at < len(row)}
+        if cells <= _FLAGS and cells != {""}:
+            found.append(name)
+    return found

@@ -1,0 +1,94 @@
+"""Tables with a column of 0 and 1 for each tag, as a kind of annotations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.sources.annotated.tag_options import TagOptions
+from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
+from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.labels.columns import columns_of_tags
+from dsprep.sources.unread import text_of
+
+if TYPE_CHECKING:
+    from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.source import Source
+
+_CSV = re.compile(r"(?i)\.csv$")
+_ROBOFLOW = re.compile(r"(?:^|/)_classes\.csv$")
+_HEADER = re.compile(r'\s*"?filename"?\s*,.')  # of Roboflow
+_PATHS = ("path", "filename", "file_name", "image", "image_path")
+_LOOKED_AT = 50  # rows
+_FEWEST = 2  # columns of tags
+
+
+class TagTableKind(AnnotationKind):
+    """A table with a column of 0 and 1 for each tag, as Roboflow and CheXpert have it."""
+
+    names: ClassVar = ("tags",)
+    words: ClassVar = "tags in a table"
+    contents: ClassVar = (
+        "tags: Roboflow's `_classes.csv`; CheXpert's `train.csv` and tables like it, whose -1 is "
+        "what `--uncertain` says; a side from each table"
+    )
+    not_read: ClassVar = "further columns"
+    example: ClassVar = "dsprep pack CheXpert-v1.0-small shards --to webdataset --uncertain 0"
+    files: ClassVar = _ROBOFLOW
+    texts: ClassVar = _CSV
+    options: ClassVar = TagOptions
+    takes_several: ClassVar = True
+    takes_members: ClassVar = True
+
+    def is_own(self, path: str, head: bytes) -> bool:
+        text = text_of(head)
+        if _ROBOFLOW.search(path):
+            return _HEADER.match(text) is not None
+        return _CSV.search(path) is not None and "-1" in text and _is_uncertain(text)
+
+    def claim(self, place: AnnotatedPlace) -> Claim | None:
+        heads = place.heads(_CSV)
+        found = min((path for path in heads if self.is_own(path, heads[path])), default="")
+        # Tables of other kinds may have columns of 0, 1 and -1.
+        sure = Sure.MARKED if _ROBOFLOW.search(found) else Sure.SHAPED
+        return Claim(sure, found) if found else None
+
+    def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
+        return self._alike(place)
+
+    def _alike(self, place: AnnotatedPlace) -> list[str]:
+        """Return the tables with the columns of the one that is claimed, or of its name."""
+        claim = self.claim(place)
+        if claim is None:
+            return []
+        if claim.sure == Sure.MARKED:
+            return [path for path in place.with_extension("csv") if _ROBOFLOW.search(path)]
+        first = _first_line(place.head(claim.why))
+        tables = sorted(place.with_extension("csv"))
+        heads = place.heads_of(tables)
+        return [path for path in tables if _first_line(heads.get(path, b"")) == first]
+
+    def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
+        from dsprep.sources.annotated.tags import scan_tags
+
+        return scan_tags(source, place, self._alike(place))
+
+
+def _first_line(head: bytes) -> str:
+    return text_of(head).partition("\n")[0].strip()
+
+
+def _is_uncertain(text: str) -> bool:
+    """Return whether a table names images, and has tags of which some are uncertain."""
+    header, *lines = text.split("\n")[: _LOOKED_AT + 1]
+    names = [name.strip().strip('"') for name in header.split(",")]
+    rows = [line.rstrip("\r").split(",") for line in lines[:-1] or lines]
+    if not any(name.lower() in _PATHS for name in names):
+        return False
+    tags = columns_of_tags(names, rows)
+    cells = {row[names.index(name)].strip() for name in tags for row in rows if len(row) > 1
+             and names.index(name) < len(row)}  # fmt: skip
+    has_both = bool(cells & {"-1", "-1.0"}) and bool(cells & {"", "0", "0.0"})
+    return len(tags) >= _FEWEST and has_both
