@@ -14,7 +14,7 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.places.names import usual_side
 from dsprep.sources.annotated import coco as module
 from dsprep.sources.annotated import json_file
-from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, write
+from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, told, write
 
 CAT, DOG = ("cat", 10, 5, 30, 15), ("dog", 10, 5, 30, 15)
 
@@ -538,3 +538,44 @@ def test_a_file_that_names_few_images_is_refused(tmp_path: Path) -> None:
         read(root)
     assert len(read(root, annotations=[str(root / "some.json")])[0]) == 1
     assert len(read(root, leave_out=["some.json"])[0]) == 3
+
+
+def test_annotations_without_boxes_are_classes_of_images(tmp_path: Path) -> None:
+    """So has iNaturalist them: a category of each image, and a file of each side."""
+
+    def side(*pairs: tuple[str, int]) -> str:
+        images = [
+            {"id": at, "file_name": name, "width": 40, "height": 20, "license": 0,
+             "rights_holder": "x"} for at, (name, _) in enumerate(pairs)
+        ]  # fmt: skip
+        annotations = [{"id": at, "image_id": at, "category_id": own}
+                       for at, (_, own) in enumerate(pairs)]  # fmt: skip
+        categories = [{"id": 0, "name": "Zea mays", "supercategory": "Plants"},
+                      {"id": 1, "name": "Apis", "supercategory": "Insects"}]  # fmt: skip
+        parts = {"info": {}, "images": images, "annotations": annotations}
+        return json.dumps(parts | {"licenses": [], "categories": categories})
+
+    tops = [
+        f"train_val2019/{top}" for top in ("Plants/0/a.jpg", "Insects/1/b.jpg", "Plants/0/c.jpg")
+    ]
+    files = {
+        **dict.fromkeys(tops),
+        "train2019.json": side((tops[0], 0), (tops[1], 1)),
+        "val2019.json": side((tops[2], 0)),
+    }
+    root = write(tmp_path / "set", files)
+    catalog, findings = read(root)
+    assert {path: each["label"] for path, each in told(catalog).items()} == {
+        tops[1]: "Apis",
+        tops[0]: "Zea mays",
+        tops[2]: "Zea mays",
+    }
+    assert catalog.classes == ("Zea mays", "Apis")  # in the order of the ids
+    assert sides(catalog) == {tops[0]: "train2019", tops[1]: "train2019", tops[2]: "val2019"}
+    assert "their categories are classes of images" in notes(findings)
+    report = dsprep.pack(root, tmp_path / "out", to="recordio", workers=1)
+    assert (report.samples, report.rejects) == (3, [])
+    several = json.loads(side((tops[0], 0), (tops[1], 1)))
+    several["annotations"].append({"id": 9, "image_id": 0, "category_id": 1})
+    root = write(tmp_path / "tags", {**dict.fromkeys(tops), "train.json": json.dumps(several)})
+    assert told(read(root)[0])[tops[0]] == {"label": ("Zea mays", "Apis")}

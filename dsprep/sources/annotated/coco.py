@@ -26,7 +26,7 @@ from dsprep.numbering import number_ids
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
 from dsprep.sources.annotated.coco_captions import CocoCaptions, is_caption, values_of_captions
-from dsprep.sources.annotated.image_values import ImageValues
+from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues
 from dsprep.sources.annotated.json_file import JsonText, Update
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
@@ -39,6 +39,7 @@ _NEAR = 1 << 14  # bytes that are read at once, as annotations lie near one anot
 _AT_ONCE = 1 << 23  # bytes of annotations that are parsed at once
 _MANY = 1024  # annotations that are worth loading polars for
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
+_SHAPE = re.compile(rb'"(?:bbox|segmentation|keypoints)"')
 _LONGEST_FLAG = 40  # bytes kept of a block, so that a flag on its end is found
 _IMAGE_ID = 32  # bytes that the id of an image takes as JSON, at most
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
@@ -72,10 +73,12 @@ class _Digest:
     def __init__(self) -> None:
         self.sha, self.growth = hashlib.sha256(), 2
         self.flags, self._end = False, b""  # whether some are crowds; the end of the block before
+        self.shapes = False  # whether some have boxes, polygons, runs or keypoints
 
     def update(self, block: bytes) -> None:
         self.sha.update(block)
         self.flags = self.flags or _CROWD.search(self._end + block) is not None
+        self.shapes = self.shapes or _SHAPE.search(self._end + block) is not None
         self._end = block[-_LONGEST_FLAG:]
         if self.growth == 2 and _COMPRESSED.search(block):
             self.growth = 6  # a character of compressed runs is the difference of two numbers
@@ -378,6 +381,7 @@ def scan_coco(
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
+    of_classes = table.select("number", "category")
     table = table.select("number", "offset", "size").sort("number", maintain_order=True)
     sizes = table.group_by("number").agg(pl.len(), pl.col("size").sum())
     of_image = images.sort("number").select("number").join(
@@ -388,6 +392,12 @@ def scan_coco(
     sides = sides if all(sides) else []
     told = digest.sha.hexdigest(), where, findings
     values = values_of_captions(captions) if captions else ImageValues()
+    if table.height and not digest.shapes and not is_alone:  # as those of iNaturalist
+        codes = {read.code(id): number for id, number in numbers.items()}
+        label = _labels(of_classes, codes, len(read.names), len(names))
+        values, is_alone = values._replace(label=label, classes=names), True
+        said = "annotations have no boxes, so that their categories are classes of images"
+        findings.append(Finding("note", "", f"{where}: {said}"))
     if is_alone:  # without a field of objects, which nothing tells
         findings.append(Finding("note", "", f"{where}: ids of images not kept"))
         return Scan(None, read.names, (), (), (), (), *told, sides=sides, values=values)
@@ -410,6 +420,27 @@ def scan_coco(
         values=values,
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
     )
+
+
+def _labels(table: pl.DataFrame, codes: Mapping[int, int], images: int, classes: int) -> pl.Series:
+    """Return the class of each image or, if some have several, a 0 or a 1 for each class."""
+    import polars as pl
+
+    numbers = table["category"].replace_strict(codes, return_dtype=pl.Int64)
+    own = table.select("number", cls=numbers).unique(maintain_order=True)
+    every = pl.DataFrame({"number": range(images)}, {"number": own.schema["number"]})
+    if own["number"].is_unique().all():
+        return every.join(own, on="number", how="left", maintain_order="left")["cls"]
+    if images * classes > MOST_FLAGS:
+        raise SourceError(
+            f"some images have several categories, and {classes:,} classes of {images:,} images "
+            "are too many for a 0 or a 1 for each"
+        )
+    flags: list[list[float] | None] = [None] * images
+    for number, of_class in own.iter_rows():
+        row = flags[number] = flags[number] or [0.0] * classes
+        row[of_class] = 1.0
+    return pl.Series("label", flags, dtype=pl.List(pl.Float64))
 
 
 def _classes(
