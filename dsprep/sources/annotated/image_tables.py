@@ -54,13 +54,13 @@ def paths_below(place: AnnotatedPlace) -> Sequence[str]:
     return sorted(dict.fromkeys(found))
 
 
-def tables_of(source: Source, place: AnnotatedPlace, own: Sequence[str]) -> list[str]:
+def tables_of(source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> list[str]:
     """Return the tables of a kind: those that it claims or, if the user names some, these.
 
     Of a directory that the user names, these are all tables in it.
     """
     if not place.named:
-        return [posixpath.join(place.root, path) for path in own]
+        return [posixpath.join(place.root, path) for path in paths]
     beside, top = paths_below(place), source.root.rstrip("/")
     named = {f"{top}/{each.member}" if each.member else each.path for each in place.named}
     return [path for path in beside if path in named] or [

@@ -88,9 +88,9 @@ def _scan(
 # GTSRB
 
 
-def scan_gtsrb(source: Source, place: AnnotatedPlace, own: Sequence[str]) -> Scan:
+def scan_gtsrb(source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> Scan:
     """Read a table of each class, or of each side."""
-    paths = tables_of(source, place, own)
+    paths = tables_of(source, place, paths)
     read = [image_table(source, place.files, path, image_of=_image_column) for path in paths]
     tables, notes = _with_classes([table.beside(source, place) for table in read])
     names = all_images(tables)
@@ -162,10 +162,10 @@ def _side_of(path: str) -> str:
 # FGVC-Aircraft
 
 
-def scan_aircraft(source: Source, place: AnnotatedPlace, own: re.Pattern[str]) -> Scan:
+def scan_aircraft(source: Source, place: AnnotatedPlace, pattern: re.Pattern[str]) -> Scan:
     """Read the lists of each side, and the boxes."""
     files = place.files
-    paths = [path for path in paths_below(place) if own.search(path)]
+    paths = [path for path in paths_below(place) if pattern.search(path)]
     found = by_role(paths, _ROLES)
     sides = {side for role in found if (side := role.partition("/")[2])}
     both = {"train", "val"} & sides and "trainval" in sides

@@ -38,9 +38,9 @@ _UNCERTAIN = -1.0
 _LEFT_EMPTY = ("", "nan")
 
 
-def scan_tags(source: Source, place: AnnotatedPlace, own: Sequence[str]) -> Scan:
+def scan_tags(source: Source, place: AnnotatedPlace, paths: Sequence[str]) -> Scan:
     """Read the tables of all sides, whose tags are together those of the set."""
-    paths = tables_of(source, place, own)
+    paths = tables_of(source, place, paths)
     read = (image_table(source, place.files, path, image_of=_image_column) for path in paths)
     tables = [table.beside(source, place) for table in read]
     tags = _tags(tables)
