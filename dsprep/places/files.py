@@ -233,9 +233,10 @@ def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
 
     Images beside the sides that are called like their masks are refused, unless all are ``given``.
     """
-    first = paths[0] if len(paths) else ""
-    if not any(side_name(name) or is_companion(name) for name in first.split("/")[:-1]):
-        return 0  # one path is enough to know this of most trees
+    ends = (paths[0], paths[-1]) if len(paths) else ()
+    names = (name for path in ends for name in path.split("/")[:-1])
+    if not any(side_name(name) or is_companion(name) for name in names):
+        return 0  # two paths are enough to know this of most trees
     directories = directories_of(paths).unique().sort().to_list()
     depth = depth_of_sides(directories)
     above = dict.fromkeys("/".join(path.split("/")[:depth]) for path in directories if depth)

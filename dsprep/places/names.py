@@ -71,6 +71,7 @@ FILE_WORDS = frozenset(
         *("data", "dataset", "files"),
     )
 )
+_AFTER_SET = re.compile(r"set$")  # `rps-test-set` is the set for tests of `rps`
 _NUMBERS = re.compile(r"\d(?:.*\d)?")
 _RAW = "raw"  # the directory in which torchvision keeps idx files
 _MNIST = re.compile(r"mnist$", re.IGNORECASE)  # ends the names of the directories above it
@@ -275,15 +276,35 @@ def sides_among(names: Iterable[str]) -> list[str]:
 
 def depth_of_sides(directories: Iterable[str]) -> int:
     """Return at which depth, from 1, the paths of directories lead through sides; 0 if nowhere."""
-    first, *others = (path.split("/") for path in directories)
-    for depth, name in enumerate(first):
-        if side_name(name) is None and not is_companion(name):
-            continue  # one path is enough to know this of most trees
-        if any(len(each) <= depth for each in others):
+    paths = [path.split("/") for path in directories]
+    ends = paths[0], paths[-1]
+    for depth in range(min(map(len, ends))):
+        if not any(side_name(each[depth]) or is_companion(each[depth]) for each in ends):
+            continue  # two paths are enough to know this of most trees
+        if any(len(each) <= depth for each in paths):
             return 0
-        if are_sides({name, *(each[depth] for each in others)}):
+        below: dict[str, set[str]] = {}
+        for each in paths:
+            below.setdefault(each[depth], set()).add("/".join(each[depth + 1 :]))
+        if are_sides(below) or _are_a_set_and_its_side(below):
             return depth + 1
     return 0
+
+
+def _are_a_set_and_its_side(below: Mapping[str, set[str]]) -> bool:
+    """Return whether directories are a data set for training, and other sides that have its name.
+
+    `rps` and `rps-test-set` are, and `horse-or-human` and `validation-horse-or-human`, if both have
+    the same classes.
+    """
+    sides = {name: found for name in below if (found := side_name(name)) is not None}
+    plain = [name for name in below if name not in sides]
+    first, *others = below.values()
+    if len(plain) != 1 or not sides or len(first) < 2 or any(each != first for each in others):
+        return False
+    rests = {_AFTER_SET.sub("", re.sub(r"[\W\d_]", "", found.rest)) for found in sides.values()}
+    is_train = any(found.side == "train" for found in sides.values())
+    return rests == {re.sub(r"[\W\d_]", "", plain[0].lower())} and not is_train
 
 
 def is_word_for_files(name: str) -> bool:

@@ -196,6 +196,10 @@ def test_images_beside_sides_that_are_called_like_masks_are_refused(tmp_path: Pa
         (("2750/Forest", "2750/River"), ("Forest", "River")),
         (("images/birds", "images/birds/owl"), ("birds", "birds/owl")),
         (("images/x", "imgs/y"), ("images/x", "imgs/y")),
+        (("HAM10000_images_part_1", "HAM10000_images_part_2"), None),
+        (("images_001/images", "images_002/images"), None),
+        (("images_1/cat", "images_2/cat"), ("images_1/cat", "images_2/cat")),
+        (("part_1", "part_2"), ("part_1", "part_2")),
     ],
 )
 def test_directories_of_files_are_no_classes(
@@ -204,7 +208,7 @@ def test_directories_of_files_are_no_classes(
     root = fill(tmp_path / "d", *directories)
     catalog, findings = read_source(make_source(str(root)))
     assert catalog.classes == classes
-    said = [note for note in notes_of(findings) if "is no class but a directory of all" in note]
+    said = [note for note in notes_of(findings) if ", which have no labels; --from images" in note]
     assert len(said) == (classes is None)
     whole, _ = read_source(make_source(str(root), kind="images"))
     assert whole.classes is not None

@@ -14,6 +14,7 @@ from dsprep.places.names import (
     SPLITS,
     SideName,
     are_sides,
+    depth_of_sides,
     expand,
     located,
     pattern_of,
@@ -93,6 +94,22 @@ def test_a_side_is_a_word_of_a_name() -> None:
 )
 def test_sides_lie_side_by_side(names: str, are: bool) -> None:
     assert are_sides(names.split()) is are
+
+
+@pytest.mark.parametrize(
+    ("directories", "depth"),
+    [
+        ("horse-or-human/horses horse-or-human/humans"
+         " validation-horse-or-human/horses validation-horse-or-human/humans", 1),
+        ("x/rps-test-set/paper x/rps-test-set/rock x/rps/paper x/rps/rock", 2),
+        ("rps-test-set/paper rps-test-set/rock rps/paper rps/stone", 0),  # of other classes
+        ("test_tube tube", 0),  # without classes
+        ("test_tube/a test_tube/b tube/a tube/b cup/a cup/b", 0),
+        ("tube/a tube/b train_tube/a train_tube/b", 0),  # which one is for training?
+    ],
+)  # fmt: skip
+def test_a_data_set_lies_beside_its_side(directories: str, depth: int) -> None:
+    assert depth_of_sides(sorted(directories.split())) == depth
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dsprep.findings import Finding
 from dsprep.lists.store import CLASSES, classes_path, read_classes
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
 from dsprep.places.files import depth_of_sides_in, directories_of
-from dsprep.places.names import is_word_for_files
+from dsprep.places.names import FILE_WORDS, is_word_for_files
 from dsprep.sources.advice import (
     CLASSES_IN_NAMES,
     KINDS_AS_CLASSES,
@@ -33,6 +33,7 @@ from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some
 
+_LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 _SHOWN = 5  # names that show what an order is
 LARGEST_EXACT = 2**53  # largest whole number that a float holds exactly
 
@@ -132,7 +133,7 @@ class DirectoryClasses(NamedTuple):
 
     classes: dict[str, str]  # the class by directory; empty if the directories say nothing
     dropped: str = ""  # the leading directories that the first class name lacks
-    of_files: str = ""  # the directory that holds all images and is called like files, not a class
+    of_files: Sequence[str] = ()  # directories that are called like files, and so no classes
 
 
 def named_by_directories(
@@ -169,8 +170,33 @@ def named_by_directories(
             short = {path: whole[name] for path, name in short.items()}
         return DirectoryClasses(short, dropped)
     if len(short) == len(by_side) and all(map(is_word_for_files, names)):
-        return DirectoryClasses({}, dropped, below[path])
+        return DirectoryClasses({}, dropped, (below[path],))
+    if _are_parts(names):
+        return DirectoryClasses({}, dropped, tuple(sorted(names)))
     return DirectoryClasses(short, dropped)
+
+
+def _said_of_files(directories: Sequence[str]) -> str:
+    """Say that directories are called like the files in them, and so no classes."""
+    named = format_some([f"{each}/" for each in directories])
+    if len(directories) > 1:
+        said, them = f"{named} are no classes but directories of images", "them for classes"
+    else:
+        said, them = f"{named} is no class but a directory of all images", "it for a class"
+    return f"{said}, which have no labels; --from images takes {them}"
+
+
+def _are_parts(names: AbstractSet[str]) -> bool:
+    """Return whether directories have a number each and are called like the files in them.
+
+    `HAM10000_images_part_1` and `HAM10000_images_part_2` are, and `images_001/images` and so on.
+    """
+    kept = {_LAST_NUMBER.sub("#", name.partition("/")[0]) for name in names}
+    below = {name.partition("/")[2] for name in names}
+    if len(names) < 2 or len(kept) > 1 or not all(map(is_word_for_files, below - {""})):
+        return False
+    (pattern,) = kept
+    return "#" in pattern and not FILE_WORDS.isdisjoint(re.split(r"[\W\d_]+", pattern.lower()))
 
 
 def unclassed(directories: Sequence[str], depth: int) -> list[str]:
@@ -250,8 +276,7 @@ def classes_of_directories(
     else:
         named = named_by_directories(every, depth, frozenset(classes or ()))
     if named.of_files:
-        said = f"{named.of_files}/ is no class but a directory of all images, which have no labels"
-        return None, None, [Finding("note", "", f"{said}; --from images takes it for a class")]
+        return None, None, [Finding("note", "", _said_of_files(named.of_files))]
     names = sorted(set(named.classes.values()))
     classes = number_classes(names, known, root)
     notes = [*notes_on_directories(names, os.path.join(root, top, named.dropped), unread)]
