@@ -31,7 +31,7 @@ _LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
 
 NAMING = frozenset(
     {".caption", ".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"}
-    | {".token"}  # of Flickr
+    | {".token", ".manifest"}  # of Flickr; of SageMaker
 )
 """Extensions of files that may name images."""
 

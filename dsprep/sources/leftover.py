@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the same name as an image"
+OF_MATLAB = "has values of MATLAB, and nothing else tells what the images show"
 UNNAMED = "is an image without an extension of images"
 """How the detail of a file begins that stops a command."""
 
@@ -261,6 +262,9 @@ def _said_of(
             told.setdefault(path, Finding("left-over", path, detail))
         elif path not in said:
             notes.append(_not_read(f"{path} {detail}"))
+    if is_bare:
+        matrices = (path for path in others if extension_in(path) == ".mat")
+        told = {path: Finding("left-over", path, OF_MATLAB) for path in matrices} | told
     if not source.chooses:
         return told | said, notes
     first = {group_of(path): finding for path, finding in reversed(said.items())}
@@ -329,10 +333,10 @@ def lacks_labels(catalog: Catalog) -> bool:
 def names_of(path: str, head: bytes, images: pl.Series) -> str:
     """Say how many samples a file names, if these are half of some; empty if it names few."""
     extension = extension_in(path)
-    is_table = extension not in (".mat", ".json", ".jsonl")
+    is_table = extension not in (".mat", ".json", ".jsonl", ".manifest")
     if extension == ".mat":
         rows = [[text] for text in _texts_of_mat(head)]
-    elif extension in (".json", ".jsonl"):
+    elif not is_table:
         rows = [[text] for text in dict.fromkeys(_STRING.findall(text_of(head)))]
     else:
         lines = text_of(head).split("\n")

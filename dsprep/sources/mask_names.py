@@ -16,8 +16,27 @@ if TYPE_CHECKING:
 MASK_WORDS = frozenset(
     (
         *("mask", "masks", "label", "labels", "labelids", "labelid", "trainids", "trainannot"),
-        *("instance", "instances", "instanceids", "semantic", "semantics", "panoptic", "parts"),
-        *("annot", "annots", "annotation", "annotations", "trimap", "trimaps", "scribble"),
+        *(
+            "instance",
+            "instances",
+            "instanceids",
+            "semantic",
+            "semantics",
+            "semseg",
+            "panoptic",
+            "parts",
+        ),
+        *(
+            "ann",
+            "anns",
+            "annot",
+            "annots",
+            "annotation",
+            "annotations",
+            "trimap",
+            "trimaps",
+            "scribble",
+        ),
         *("scribbles", "seg", "segs", "segmentation", "segmentations", "segmentationclass"),
         *("segmentationobject", "segment", "segments", "gt", "gts", "truth", "truths"),
         *("groundtruth", "groundtruths", "gtfine", "gtcoarse", "manual"),
@@ -30,6 +49,9 @@ DIVIDED = re.compile(r"[\s_.-]+")
 _BEFORE_NUMBER = re.compile(
     rf"(?i)^(?:{'|'.join(sorted(MASK_WORDS | FILE_WORDS, key=len, reverse=True))})(?=\d)"
 )
+_AFTER_NUMBER = re.compile(
+    rf"(?i)(?<=\d)(?:{'|'.join(sorted(MASK_WORDS | FILE_WORDS, key=len, reverse=True))})$"
+)  # `1img.jpg`, `1gt.png`
 _IMAGE_WORDS = FILE_WORDS | {"rgb"}
 # `1_sat.jpg`, `1_mask.png`; DRIVE has `21_training.tif`, `21_manual1.gif`
 _IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig", "training", "test"))
@@ -169,7 +191,8 @@ def _key(path: str) -> str:
 
 
 def _joined(words: Iterable[str]) -> str:
-    kept = (_BEFORE_NUMBER.sub("", word) for word in words if not _says_part(word))
+    bare = (_AFTER_NUMBER.sub("", word) for word in words if not _says_part(word))
+    kept = (_BEFORE_NUMBER.sub("", word) for word in bare)
     key = "_".join(kept)
     return key.lstrip("0") or "0" if key.isdigit() else key
 

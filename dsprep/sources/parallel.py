@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # Directories for a part of each sample, whatever their images show.
 _PART_WORDS = frozenset(
-    ("depth", "depths", "disparity", "normals", "flow", "rgb", "hr", "lr", "hq", "lq", "nir")
-    + ("upsampled", "upscaled")
+    ("depth", "depths", "disparity", "disp", "normals", "flow", "occ", "noc", "rgb", "nir")
+    + ("hr", "lr", "hq", "lq", "upsampled", "upscaled", "left", "right")
 )
 _LOSSLESS = (".png", ".apng", ".bmp", ".gif", ".tif", ".tiff")
 _DEPTHS = 4  # directories of a path that may be parallel to others
@@ -101,8 +101,15 @@ def are_parts(groups: Groups) -> tuple[str, Sequence[str]]:
 
 def _says_only_part(directory: str) -> bool:
     """Return whether the whole name of a directory is that of a part: `depth`, `rgb_images`."""
-    words = {each.lower() for each in DIVIDED.split(directory)}
-    return words <= MASK_WORDS or set() < words - FILE_WORDS <= _PART_WORDS
+    for words in ({*DIVIDED.split(directory.lower())}, {*_capitalized(directory)}):
+        if words - {"left", "right"} <= MASK_WORDS or set() < words - FILE_WORDS <= _PART_WORDS:
+            return True
+    return False
+
+
+def _capitalized(directory: str) -> list[str]:
+    """Return the words of a name that begin with a capital: `DepthLeft` has two."""
+    return [each.lower() for each in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", directory)]
 
 
 def _rank_of_part(directory: str) -> int:

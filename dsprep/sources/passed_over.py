@@ -212,7 +212,7 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
     elif finding.detail.startswith(HOLDS):
         for each in dict.fromkeys((path, os.path.dirname(path) or ".")):
             yield "--annotations", source.replace(annotations=(each,)), each
-    elif finding.detail.startswith(NAMES) and extension_in(path) == ".lst":
+    elif finding.detail.startswith(NAMES) and extension_in(path) in (".lst", ".manifest"):
         yield "--list", source.replace(list_file=path), path
     elif finding.detail.startswith(NAMES):
         yield "--labels", source.replace(labels=path), path

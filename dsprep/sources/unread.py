@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
@@ -49,6 +49,7 @@ UNREAD = (
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
     Unread("PAGE XML", r"\.xml$", ("<PcGts",)),
     Unread("ALTO", r"\.xml$", ("<alto",)),
+    Unread("dlib", r"\.xml$", ("<dataset>", r"<image\s+file=", "<box ")),
     Unread("KITTI's tracks", _TXT, (), (_TRACKS,)),
     Unread("KITTI's tracks", r"\.xml$", ("<tracklets",)),
     Unread("ADE20K", _TXT, (), (_ADE,)),
@@ -68,12 +69,33 @@ UNREAD = (
     Unread("Labelbox", r"\.(?:nd)?json$", ('"data_row"|"Labeled Data"', '"projects"|"Label"')),
     Unread("Darwin", _JSON,
            ('"annotations"\\s*:\\s*\\[', '"bounding_box"|"polygon"', '"item"|"image"')),
+    Unread("CLEVR", _JSON, ('"image_filename"', '"(?:scenes|questions)"\\s*:\\s*\\[')),
+    Unread("CrowdHuman", r"\.odgt$", ('"gtboxes"',)),
+    Unread("MPII", _JSON, ('"img_paths"', '"joint_self"')),
+    Unread("MPII", r"(?:^|/)mpii_human_pose[^/]*\.mat$", (r"^MATLAB",)),
+    Unread("SVHN's full numbers", r"(?:^|/)digitStruct\.mat$", (r"^MATLAB 7\.3",)),
+    Unread("SBU", r"(?:^|/)SBU_captioned_photo_dataset_urls\.txt$", (r"^https?://",), (), _CAPTIONS),
     Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"')),
     Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
     Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
     Unread("COCO's panoptic masks", _JSON, ('"segments_info"',)),
 )  # fmt: skip
 """The kinds that content shows, the more special ones first."""
+
+ALONE = (
+    ("LMDB", r"(?:^|/)data\.mdb$"),
+    ("STL-10", r"(?:^|/)(?:train|test|unlabeled)_X\.bin$"),
+    ("smallNORB", r"(?:^|/)smallnorb[^/]*\.mat(?:\.gz)?$"),
+    ("USPS", r"(?:^|/)(?:usps|zip)(?:\.\w+)?\.(?:bz2|gz)$"),
+)
+"""Kinds of files that hold images in a form that nobody reads, by their names."""
+
+
+def unread_alone(paths: Iterable[str]) -> str:
+    """Return what files without an image beside them are, if their names tell; else empty."""
+    names = list(paths)
+    return next((name for name, own in ALONE if any(re.search(own, path) for path in names)), "")
+
 
 MAY_BE = re.compile("|".join(sorted({each.names for each in UNREAD})), re.IGNORECASE)
 """The names of files that are worth a look."""

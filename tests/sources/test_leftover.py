@@ -54,6 +54,16 @@ HEADS_OF_KINDS = {
     "ICDAR": ("gt/000.txt", ICDAR + '1,2,3,4,5,6,7,8,"x"\n'),
     "ADE20K": ("street/000_atr.txt", '001 # 0 # 1 # sky # sky # ""\n'),
     "AVA": ("ava_train.csv", "video,0902,0.07,0.15,0.2,0.8,80,1\nvideo,0903,0,0,1,1,9,2\n"),
+    "CLEVR": ("val_scenes.json", '{"info": {}, "scenes": [{"image_filename": "000.png"}]}'),
+    "CrowdHuman": ("annotation_val.odgt", '{"ID": "000", "gtboxes": [{"tag": "person"}]}'),
+    "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
+    "MPII": ("mpii.json", '[{"dataset": "MPI", "img_paths": "000.jpg", "joint_self": [[1, 2]]}]'),
+    "SVHN's full numbers": ("train/digitStruct.mat", "MATLAB 7.3 MAT-file, Platform: GLNXA64"),
+    "SBU": ("x/SBU_captioned_photo_dataset_urls.txt", "http://static.flickr.com/2723/000.jpg\n"),
+    "dlib": (
+        "faces.xml",
+        "<?xml version='1.0'?><dataset><images><image file='000.jpg'><box top='1'",
+    ),
     "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
     "Pascal VOC": ("xml/000.xml", voc(voc_object("cat", (1, 2, 3, 4)))),
     "YOLO": ("txt/000.txt", "0 0.5 0.5 0.1 0.1\n"),
@@ -129,6 +139,13 @@ TABLE = "image,breed\n" + "".join(f"{path},{'ab'[at % 2]}\n" for at, path in enu
     [
         ("labels.csv", TABLE, "--labels"),
         ("labels.csv", TABLE.replace(".jpg", ""), "--labels"),
+        (
+            "x.manifest",
+            "".join(
+                f'{{"source-ref": "{path}", "cls": {at % 2}}}\n' for at, path in enumerate(IMAGES)
+            ),
+            "--list",
+        ),
         ("x.lst", "".join(f"{at}\t{at % 2}\t{path}\n" for at, path in enumerate(IMAGES)), "--list"),
         ("a.json", f"[{', '.join(map(label_studio, IMAGES))}]", "--annotations"),
         ("labels.json", json.dumps(dict.fromkeys(IMAGES, "cat")), ""),
@@ -296,6 +313,14 @@ def test_a_table_beside_classes_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_values_of_matlab_may_be_the_labels(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", IMAGES | {"joints.mat": "MATLAB 5.0 MAT-file"})
+    with pytest.raises(SourceError, match=r"joints\.mat: has values of MATLAB, and nothing else"):
+        require_nothing_left(make_source(str(root)), read(root))
+    root = write(tmp_path / "classes", dict.fromkeys(CLASSES) | {"devkit/meta.mat": "MATLAB 5.0"})
+    require_nothing_left(make_source(str(root)), read(root))
+
+
 def test_one_class_tells_nothing(tmp_path: Path) -> None:
     rows = "".join(f"{path} {at}\n" for at, path in enumerate(IMAGES))
     files = {f"img_align_celeba/{path}": None for path in IMAGES} | {"Anno/identity.txt": rows}
@@ -409,6 +434,10 @@ MASKS_OF: dict[str, Content] = {
     "other pictures": layout("HR/*.jpg", "LR/*.jpg"),
     "of words": layout("rgb_images/*.png", "depth_images/*.jpg", kind="PNG"),
     "depth": layout("RGB/*.png", "Depth/*.jpg", kind="PNG"),
+    "MMSegmentation": layout("img_dir/*.png", "ann_dir/*.png", kind="PNG"),
+    "words after numbers": layout("imgs/*img.jpg", "gts/*gt.png"),
+    "KITTI's flow": layout("image_2/*.png", "flow_occ/*.png", kind="PNG"),
+    "SYNTHIA's left camera": layout("RGBLeft/*.png", "DepthLeft/*.png", kind="PNG"),
 }
 
 

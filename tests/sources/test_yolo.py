@@ -57,6 +57,17 @@ def test_sides_of_data_yaml(tmp_path: Path, yaml: str) -> None:
     assert not [found for found in findings if found.path.startswith("labels")]
 
 
+def test_a_configuration_is_called_like_its_data_set(tmp_path: Path) -> None:
+    yaml = "path: ../datasets/pose8\ntrain: images\nval:\nkpt_shape: [1, 3]\nnames:\n  0: person\n"
+    content = {"images/a.jpg": None, "labels/a.txt": "0 0.5 0.5 0.2 0.2 0.5 0.5 2\n"}
+    more = {"pose8.yaml": yaml, "hyp.yaml": "lr0: 0.01\n"}
+    catalog, _ = read_source(make_source(str(write(tmp_path / "pose8", content | more))))
+    assert catalog.annotated is not None and catalog.annotated.field.names == ("person",)
+    two = write(tmp_path / "two", content | more | {"b.yaml": yaml})
+    with pytest.raises(SourceError, match="line 1: has 8 columns"):
+        read_source(make_source(str(two)))
+
+
 def test_classes_of_one_name_are_refused(tmp_path: Path) -> None:
     files = {"images/a.jpg": None, "labels/a.txt": ROW, "labels/classes.txt": "cat\ncat\n"}
     with pytest.raises(SourceError, match="several classes have one name: 'cat': give each its"):

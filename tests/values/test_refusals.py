@@ -61,11 +61,17 @@ def test_nothing_that_is_kept(shards: str, tmp_path: Path) -> None:
         (["{shards}/none-*.tar"], "none-[*].tar: there are no such files"),
         (["{shards}/train-{{000000..000001}}.tar"], "train-000001.tar: there is no such shard"),
         (["{empty}"], "holds no images, nor anything else"),
+        (["{lmdb}"], "holds no images that dsprep reads, but 1 .mdb: this is LMDB, which dsprep"),
+        (["{tables}"], "1 .zip: to read a table .* as the source: dsprep pack .*/a b.csv'$"),
     ],
 )
 def test_sources(sources: list[str], said: str, shards: str, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    named = [each.format(shards=shards, empty=tmp_path / "empty") for each in sources]
+    places = {name: tmp_path / name for name in ("empty", "lmdb", "tables")}
+    for each in places.values():
+        each.mkdir()
+    for name in ("lmdb/data.mdb", "tables/a b.csv", "tables/b.zip"):
+        (tmp_path / name).write_text("x")
+    named = [each.format(shards=shards, **places) for each in sources]
     with pytest.raises(dsprep.DsprepError, match=said):
         dsprep.convert(named, str(tmp_path / "out"), to="tfrecord", workers=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
+
+_DRAWN = re.compile(rb'"(?:image_size|internal-color-map)"\s*:')  # boxes, or masks
 
 
 class GroundTruthKind(AnnotationKind):
@@ -31,6 +34,13 @@ class GroundTruthKind(AnnotationKind):
         from dsprep.sources.annotated.boxes import TableBoxes
 
         return {"table-boxes": TableBoxes}
+
+    def is_own(self, path: str, head: bytes) -> bool:
+        return (
+            path.endswith(".manifest")
+            and b'"source-ref"' in head
+            and _DRAWN.search(head) is not None
+        )
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.box_tables import together

@@ -36,6 +36,8 @@ _ROWS = 5  # rows that are looked at
 _CONFIGS_READ = 3  # files such as data.yaml that are read
 _OF_CONFIG = re.compile(rb"(?m)^(?:names|nc)[ \t]*:|^(?:classes|names)[ \t]*=")
 
+_OF_DATA = (re.compile(rb"(?m)^names[ \t]*:"), re.compile(rb"(?m)^(?:train|val|test)[ \t]*:"))
+
 
 class YoloKind(AnnotationKind):
     """YOLO: a text for each image, and ``data.yaml`` or a list of class names."""
@@ -97,10 +99,16 @@ class YoloKind(AnnotationKind):
 
 def _configs(place: AnnotatedPlace) -> list[str]:
     """Return the files that tell classes and sides, the one that counts first."""
-    known = place.with_extension("yaml", "yml", "data")
+    known = [*place.with_extension("yaml", "yml", "data")]
     own = [path for path in known if os.path.basename(path) in CONFIGS]
     own.sort(key=lambda path: (path.count("/"), CONFIGS.index(os.path.basename(path)), path))
-    return [path for path in own[:_CONFIGS_READ] if _OF_CONFIG.search(place.head(path))]
+    if own:
+        return [path for path in own[:_CONFIGS_READ] if _OF_CONFIG.search(place.head(path))]
+    # `coco8.yaml`: Ultralytics calls the file like the data set.
+    others = sorted(path for path in known if "/" not in path)[:_CONFIGS_READ]
+    heads = {path: place.head(path) for path in others}
+    own = [path for path, head in heads.items() if all(each.search(head) for each in _OF_DATA)]
+    return own if len(own) == 1 else []
 
 
 def _is_list_of_names(path: str) -> bool:

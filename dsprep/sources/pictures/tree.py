@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.labels.table import read_table
 from dsprep.sources.readers import FileReader
+from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
 from dsprep.units import extension_in, format_extensions, format_some
@@ -49,6 +51,10 @@ from dsprep.units import extension_in, format_extensions, format_some
 if TYPE_CHECKING:
     from dsprep.places.archive import Archive
     from dsprep.sources.source import Source
+
+
+# Files that are sources by themselves.
+_READ_ALONE = re.compile(r"(?i)\.(?:csv|tsv|parquet|zip|tar|tgz|tar\.gz)$")
 
 
 def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> SourceScan:
@@ -107,7 +113,7 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     """Make the catalog of all images; directories, or the names of files, tell the classes."""
     root, is_named = source.root, source.kind is not None
     if files.table.is_empty():
-        raise SourceError(f"{root}: holds no images{_what_else(files, source.suffixes)}")
+        raise SourceError(f"{root}: holds no images{_what_else(files, source)}")
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
     only, notes = _only_table(files, root), list[Finding]()
     below, sides = table["path"], tuple[str, ...]()
@@ -191,7 +197,7 @@ def _require_classes_in_sides(
     )
 
 
-def _what_else(files: Files, extensions: frozenset[str]) -> str:
+def _what_else(files: Files, source: Source) -> str:
     """Describe the content of a folder without images."""
     if not files.findings:
         return ", nor anything else"
@@ -203,8 +209,16 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
     found = f" that dsprep reads, but {' and '.join(counted)}"
     if unreadable:
         return f"{found} ({unreadable})"
-    is_chosen = extensions != frozenset(IMAGE_EXTENSIONS)
-    return f"{found} (images are .{', .'.join(sorted(extensions))})" if is_chosen else found
+    if source.suffixes != frozenset(IMAGE_EXTENSIONS):
+        return f"{found} (images are .{', .'.join(sorted(source.suffixes))})"
+    paths = [each.path for each in files.findings if each.kind != "hidden"]
+    if name := unread_alone(paths):
+        return f"{found}: this is {name}, which dsprep does not read: write its images as files"
+    alone = sorted(path for path in paths if _READ_ALONE.search(path))
+    if alone and files.others is None and not is_harmless(alone[0]):
+        first = shlex.quote(os.path.join(source.root, alone[0]))
+        return f"{found}: to read a table or an archive, name it as the source: dsprep pack {first}"
+    return found
 
 
 def read_lists(
