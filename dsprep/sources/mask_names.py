@@ -82,7 +82,7 @@ def _may_be(paths: pl.Series) -> pl.Series:
     """Return which paths may have a word for masks: fast, as few sets have any."""
     return paths.str.contains(
         "(?i)mask|label|manual|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth"
-        r"|_l\.|_p\.|_color\."
+        r"|anns?[_./]|_l\.|_p\.|_color\."
     )
 
 

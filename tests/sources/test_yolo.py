@@ -61,8 +61,8 @@ def test_a_configuration_is_called_like_its_data_set(tmp_path: Path) -> None:
     yaml = "path: ../datasets/pose8\ntrain: images\nval:\nkpt_shape: [1, 3]\nnames:\n  0: person\n"
     content = {"images/a.jpg": None, "labels/a.txt": "0 0.5 0.5 0.2 0.2 0.5 0.5 2\n"}
     more = {"pose8.yaml": yaml, "hyp.yaml": "lr0: 0.01\n"}
-    catalog, _ = read_source(make_source(str(write(tmp_path / "pose8", content | more))))
-    assert catalog.annotated is not None and catalog.annotated.field.names == ("person",)
+    catalog, _ = read(write(tmp_path / "pose8", content | more))
+    assert [name for name, *_ in boxes(catalog)["images/a.jpg"]] == ["person"]
     two = write(tmp_path / "two", content | more | {"b.yaml": yaml})
     with pytest.raises(SourceError, match="line 1: has 8 columns"):
         read_source(make_source(str(two)))
