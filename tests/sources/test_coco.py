@@ -406,6 +406,11 @@ def test_entries_for_one_image(tmp_path: Path) -> None:
         read(write(tmp_path, files))
     said = "2 images named by several entries: merge these, or correct the names:\n"
     assert f"{said}  a.jpg\n  b.jpg: 'x/b.jpg' and 'y/b.jpg'" in str(refused.value)
+    two = write(tmp_path / "two", {"a.jpg": None, "x.json": coco(names[:1], [box(1, 1)])})
+    write(two, {"all.json": coco(names[:1], [box(1, 1)])})
+    with pytest.raises(SourceError, match="the names, or name the file to take with --annotations"):
+        read(two)
+    assert boxes(read(two, annotations=[two / "x.json"])[0]) == {"a.jpg": [CAT]}
 
 
 def test_boxes_without_a_width_are_counted(tmp_path: Path) -> None:

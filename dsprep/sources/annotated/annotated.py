@@ -498,9 +498,10 @@ def _require_one_entry(rows: pl.DataFrame, where: str) -> None:
         f"{path}: {one!r} and {two!r}" if one != two else path
         for path, one, two in pairs.iter_rows()
     )
+    instead = ", or name the file to take with --annotations" if ", " in where else ""
     raise SourceError(
         f"{where}: {format_count(again.height, 'image')} named by several entries: merge "
-        "these, or correct the names:",
+        f"these, or correct the names{instead}:",
         *some_lines(said, again.height),
     )
 
