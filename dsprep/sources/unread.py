@@ -73,7 +73,6 @@ UNREAD = (
     Unread("CrowdHuman", r"\.odgt$", ('"gtboxes"',)),
     Unread("MPII", _JSON, ('"img_paths"', '"joint_self"')),
     Unread("MPII", r"(?:^|/)mpii_human_pose[^/]*\.mat$", (r"^MATLAB",)),
-    Unread("SVHN's full numbers", r"(?:^|/)digitStruct\.mat$", (r"^MATLAB 7\.3",)),
     Unread("SBU", r"(?:^|/)SBU_captioned_photo_dataset_urls\.txt$", (r"^https?://",), (),
            "write each caption into a text of its image's name, such as a.txt for a.jpg"),
     Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"')),

@@ -58,7 +58,6 @@ HEADS_OF_KINDS = {
     "CrowdHuman": ("annotation_val.odgt", '{"ID": "000", "gtboxes": [{"tag": "person"}]}'),
     "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
     "MPII": ("mpii.json", '[{"dataset": "MPI", "img_paths": "000.jpg", "joint_self": [[1, 2]]}]'),
-    "SVHN's full numbers": ("train/digitStruct.mat", "MATLAB 7.3 MAT-file, Platform: GLNXA64"),
     "SBU": ("x/SBU_captioned_photo_dataset_urls.txt", "http://static.flickr.com/2723/000.jpg\n"),
     "dlib": (
         "faces.xml",
