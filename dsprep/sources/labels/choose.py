@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from dsprep.annotations.mxnet import is_detection
 from dsprep.catalog import LABEL_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
@@ -130,7 +131,7 @@ def _catalog_of(
         )
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
-    if own.annotated is not None:
+    if own.settled.schema.objects is not None and _are_boxes(labels):
         labels = []  # annotations have the same boxes as the list, with more details
     table = own.table[rows["place"]]
     changed = {"id": has_ids and not (table["index"] == rows["index"]).all(), "label": False}
@@ -144,6 +145,12 @@ def _catalog_of(
         classes=classes,
         overridden=own.overridden.union(name for name in changed if changed[name]),
     )
+
+
+def _are_boxes(labels: Sequence[pl.Series]) -> bool:
+    """Return whether the labels of a list are boxes, as MXNet's lists for detection have them."""
+    columns = [each for each in labels if each.name == "label"]
+    return any(is_detection(tuple(each[0])) for each in columns if len(each))
 
 
 def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool) -> bool:
