@@ -176,6 +176,8 @@ def _of_mask(text: Any, corners: Polygon, extent: Extent | None) -> Object:
             inside = inside.crop((0, 0, *_size_of(corners, inside.size)))
     except (OSError, SyntaxError) as error:
         raise ValueError(f"its mask is no PNG: {error}") from None
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"its mask is no PNG that dsprep reads: {error}") from None
     mask = Image.new("L", (width, height))
     mask.paste(inside, (left, top))
     box = float(left), float(top), float(left + inside.width), float(top + inside.height)

@@ -79,6 +79,8 @@ def parse_regions(regions: Iterable[Mapping[str, Any]], attribute: str | None) -
 def _kind_of(shape: Any) -> Any:
     """Return what kind of shape a region has."""
     kind = shape.get("name") if isinstance(shape, dict) else None
+    if not isinstance(kind, str):
+        return None
     return "closed" if kind == "polyline" and _is_closed(shape) else kind
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import struct
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,14 @@ PLACE = ("cat", 10, 5, 30, 15)
 
 def shape(kind: str, *points: list[float], **values: Any) -> dict[str, Any]:
     return {"label": "cat", "points": [*points], "shape_type": kind, "group_id": None} | values
+
+
+def huge_mask() -> str:
+    out = BytesIO()
+    Image.new("1", (1, 1)).save(out, "PNG")
+    head = b"IHDR" + struct.pack(">2I", 14_000, 14_000) + out.getvalue()[24:29]
+    data = out.getvalue()[:12] + head + struct.pack(">I", zlib.crc32(head)) + out.getvalue()[33:]
+    return base64.b64encode(data).decode()
 
 
 def mask(*rows: list[int]) -> str:
@@ -139,6 +149,10 @@ def test_flags_of_images(tmp_path: Path) -> None:
         (labelme(BOX | {"shape_type": ["x"]}), "dsprep knows no shape of the type"),
         (labelme(shape("mask", [1, 2], [3, 4], mask="AAAA")), "its mask is no PNG"),
         (labelme(shape("mask", [1, 2], [3, 4], mask=mask([1])), imageWidth=0), "the size of the"),
+        (
+            labelme(shape("mask", [1, 2], [3, 4], mask=huge_mask())),
+            "its mask is no PNG that dsprep",
+        ),
         (labelme(shape("circle", [1, 2])), "a circle has 1 points, not 2"),
         (labelme(BOX, imageWidth="x"), "is not a number"),
         (labelme(BOX | {"more": math.nan}), "is NaN or infinite"),

@@ -182,6 +182,7 @@ def test_json_counts_if_both_are_there(tmp_path: Path) -> None:
     [
         (export(item("a.jpg", region({"name": "rect", "x": 1}))), "a.jpg: a rect has no y"),
         (export(item("a.jpg", region(RECT | {"width": -1}))), "a.jpg: bbox is"),
+        (export(item("a.jpg", region({"name": ["rect"]}))), "1 region of shape None"),
         (export(item("a.jpg", region(RECT | {"x": "1"}))), "'1' is not a number"),
         (export(item("a.jpg", region(BALLOON | {"all_points_x": [1]}))), "has no x and y of each"),
         (export(item("a.jpg", region({"name": "circle", "cx": 1, "cy": 1, "r": -1}))), "radii -1"),
