@@ -56,7 +56,7 @@ def read_index(directory: str) -> list[ListedShard] | None:
         return None
     try:
         return [_shard(directory, each) for each in shards]
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise SourceError(f"{path}: is not an index of MDS: {error!s:.200}") from None
 
 

@@ -180,6 +180,8 @@ def _decode_pil(data: bytes) -> StoredImage:
 
     width, height, length = _PIL.unpack_from(data)
     at = _PIL.size + length
+    if width * height > 8 * len(data):  # a mode has at least a bit for each pixel
+        raise ValueError("an image of bare pixels that no PNG holds: it has too few bytes")
     try:
         mode = data[_PIL.size : at].decode()
         out = io.BytesIO()

@@ -77,9 +77,19 @@ def test_names_that_lead_elsewhere(copied: Path, name: str) -> None:
         read_index(str(copied))
 
 
-@pytest.mark.parametrize("size", [-1, "x", None, 1 << 70])
+@pytest.mark.parametrize("size", [-1, "x", None, 1 << 70, float("inf")])
 def test_sizes_that_are_none(copied: Path, size: object) -> None:
     changed(copied, bytes=size)
+    with pytest.raises(SourceError, match="is not an index of MDS"):
+        read_index(str(copied))
+
+
+@pytest.mark.parametrize("value", [[], "x", {"hashes": [1]}])
+def test_files_that_are_none(copied: Path, value: object) -> None:
+    index = json.loads((copied / "index.json").read_text())
+    raw = index["shards"][0]["raw_data"]
+    index["shards"][0]["raw_data"] = raw | value if isinstance(value, dict) else value
+    (copied / "index.json").write_text(json.dumps(index))
     with pytest.raises(SourceError, match="is not an index of MDS"):
         read_index(str(copied))
 

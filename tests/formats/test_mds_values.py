@@ -100,5 +100,7 @@ def test_bare_pixels_are_read_as_png_and_written_as_they_were() -> None:
     assert coding.encode(found) == data == coding.encode(bytes(found))
     with pytest.raises(ValueError, match="that no PNG holds"):
         coding.decode(data[:-1])
+    with pytest.raises(ValueError, match="too few bytes"):  # before memory for it is taken
+        coding.decode(struct.pack("<III", 1 << 16, 1 << 16, 1) + b"L")
     with pytest.raises(BadSample, match="cannot be made bare pixels"):
         coding.encode(b"x")
