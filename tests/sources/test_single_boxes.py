@@ -109,6 +109,16 @@ def test_aircraft(tmp_path: Path) -> None:
         read(tmp_path, label_columns=["x"], annotations=[str(tmp_path / "data")])
 
 
+@pytest.mark.parametrize(("there", "rest"), [("train", "val"), ("val", "train"), ("", "trainval")])
+def test_aircraft_with_a_list_of_two_sides(tmp_path: Path, there: str, rest: str) -> None:
+    files: dict[str, str | bytes | None] = {f"data/images/{at}.jpg": None for at in range(3)}
+    files["data/images_variant_trainval.txt"] = "0 707\n1 737\n"
+    files["data/images_variant_test.txt"] = "2 737\n"
+    files |= {f"data/images_variant_{there}.txt": "0 707\n"} if there else {}
+    catalog, _ = read(write(tmp_path, files))
+    assert [*sides(catalog).values()] == [there or rest, rest, "test"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,8 @@ _ROI = ["Roi.X1", "Roi.Y1", "Roi.X2", "Roi.Y2"]
 _CLASS_ID, _SIZE = "ClassId", ["Width", "Height"]
 
 _LEVELS = ("variant", "family", "manufacturer")
-_SIDES = ("train", "val", "trainval", "test")
+_BOTH = "trainval"  # a list of what is for training and of what is for validation
+_SIDES = ("train", "val", _BOTH, "test")
 _BOXES = "boxes"
 _LISTS = {
     (level, side): re.compile(rf"(?:^|/)images_{level}_{side}\.txt$")
@@ -168,12 +169,8 @@ def scan_aircraft(source: Source, place: AnnotatedPlace, pattern: re.Pattern[str
     paths = [path for path in paths_below(place) if pattern.search(path)]
     found = by_role(paths, _ROLES)
     sides = {side for role in found if (side := role.partition("/")[2])}
-    both = {"train", "val"} & sides and "trainval" in sides
-    lists = {
-        role: _lines(source, files, path)
-        for role, path in found.items()
-        if role != _BOXES and not (both and role.endswith("/trainval"))
-    }
+    roles = sorted(found.keys() - {_BOXES}, key=lambda role: (role.endswith(_BOTH), role))
+    lists = {role: _lines(source, files, found[role]) for role in roles}
     if not lists:
         raise SourceError(f"{place.root}: has no list such as images_variant_train.txt")
     levels = [level for level in _LEVELS if any(role.startswith(level) for role in lists)]
@@ -186,8 +183,9 @@ def scan_aircraft(source: Source, place: AnnotatedPlace, pattern: re.Pattern[str
         level, side = role.split("/")
         for name, text in lines.items():
             told[level][name] = text
-            if side_of.setdefault(name, side) != side:
-                raise SourceError(f"{found[role]}: {name} is of {side} and of {side_of[name]}")
+            own = side_of.setdefault(name, _side_of_rest(sides) if side == _BOTH else side)
+            if side not in (own, _BOTH):
+                raise SourceError(f"{found[role]}: {name} is of {side} and of {own}")
     names = list(side_of)
     values = class_of_images([told[label].get(name) for name in names], source, found[role])
     for level in levels:
@@ -210,6 +208,12 @@ def scan_aircraft(source: Source, place: AnnotatedPlace, pattern: re.Pattern[str
         sides=[side_of[name] for name in names],
         used=used_below(source, paths),
     )
+
+
+def _side_of_rest(sides: Collection[str]) -> str:
+    """Return the side of images that no list but that of training and validation names."""
+    there = [side for side in ("train", "val") if side in sides]
+    return {"train": "val", "val": "train"}[there[0]] if len(there) == 1 else _BOTH
 
 
 def _lines(source: Source, files: Files, path: str) -> Mapping[str, str]:
