@@ -11,8 +11,11 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.extras import pip_install
 from dsprep.storage.files import OpenFile
 
-# what h5py raises for files that are damaged
-DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, UnicodeError)
+# what h5py raises for files that are damaged, or say that they hold more than memory does
+DAMAGE = (
+    *(OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, UnicodeError),
+    MemoryError,
+)
 
 
 class Seekable(io.RawIOBase):

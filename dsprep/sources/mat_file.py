@@ -34,6 +34,7 @@ _HEAD = 1 << 12  # bytes that hold the flags, the dimensions and the name of a m
 _LARGEST = 1 << 28  # bytes of a value that is read whole
 _DEEPEST = 16
 _MOST_VARIABLES = 10_000
+_MOST_FIELDS = 10_000  # of a struct
 _DAMAGE = (struct.error, IndexError, ValueError, UnicodeDecodeError, zlib.error, MemoryError)
 
 
@@ -174,6 +175,8 @@ def _value(data: bytes, order: str, depth: int) -> Values:
     _, _, at, after = _tag(data, matrix.content, order)
     (length,) = struct.unpack_from(f"{order}i", data, at)
     _, size, at, after = _tag(data, after, order)
+    if at + size > len(data) or size > _MOST_FIELDS * length:
+        raise ValueError(f"{matrix.name} has fewer fields than it says")
     names = [
         data[start : start + length].partition(b"\0")[0].decode("latin-1")
         for start in range(at, at + size, max(length, 1))
@@ -219,6 +222,8 @@ def _text(data: bytes, order: str, matrix: _Matrix) -> Values:
     if name in ("utf-16", "utf-32"):
         name += "-le" if order == "<" else "-be"
     text, rows = data[begin : begin + size].decode(name), matrix.shape[0]
+    if rows > len(text):
+        raise ValueError(f"{matrix.name} has fewer rows of text than it says")
     return Values(matrix.shape, [text[row::rows] for row in range(rows)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,30 @@ def test_what_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("dsprep.sources.mat_file._LARGEST", 1000)
     for packed, said in ((False, "too many for labels"), (True, "unpacks to too many bytes")):
         data = mat(packed, value=np.zeros((1, 5000)))
+
+        def read_bytes(offset: int, count: int, data: bytes = data) -> bytes:
+            return data[offset : offset + count]
+
+        (found,) = variables(read_bytes, len(data), "a.mat")
+        with pytest.raises(SourceError, match=said):
+            value_of(read_bytes, found, "a.mat")
+
+
+def test_counts_are_not_believed() -> None:
+    def element(kind: int, data: bytes, told: int | None = None) -> bytes:
+        size = len(data) if told is None else told
+        return struct.pack("<2I", kind, size) + data + bytes(-len(data) % 8)
+
+    def matrix(kind: int, rows: int, rest: bytes) -> bytes:
+        head = element(6, struct.pack("<2I", kind, 0)) + element(5, struct.pack("<2i", rows, 1))
+        return bytes(124) + b"\0\1IM" + element(14, head + element(1, b"a") + rest)
+
+    length = element(5, struct.pack("<i", 1))
+    for data, said in (
+        (matrix(4, (1 << 31) - 1, element(16, b"text")), "fewer rows of text"),
+        (matrix(2, 0, length + element(1, b"", 0xFFFFFFF8)), "fewer fields"),
+        (matrix(2, 0, length + element(1, bytes(20_000))), "fewer fields"),
+    ):
 
         def read_bytes(offset: int, count: int, data: bytes = data) -> bytes:
             return data[offset : offset + count]

@@ -95,6 +95,12 @@ def test_wrong_boxes_are_refused(tmp_path: Path, wrong: dict[str, Any], said: st
         read(write(tmp_path, {**SVHN, "train/digitStruct.mat": data}))
 
 
+def test_more_images_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsprep.sources.annotated.svhn._MOST_IMAGES", 2)
+    with pytest.raises(SourceError, match="has 3 images, and at most 2 are read"):
+        read(write(tmp_path, SVHN))
+
+
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     root, flips = write(tmp_path, SVHN), random.Random(3)
     path = root / "train/digitStruct.mat"

@@ -34,6 +34,7 @@ _SIDES = ("train", "test", "extra")
 _PARTS = ("left", "top", "width", "height", "label")
 _CLASSES = tuple("0123456789")
 _LABELS = range(1, 11)
+_MOST_IMAGES = 10_000_000
 _MOST_DIGITS = 1000  # of an image
 _LONGEST_NAME = 255
 _BYTES_OF_BOX = 64  # that JSON takes for it
@@ -111,6 +112,10 @@ def _images_in(data: bytes, path: str) -> Iterator[tuple[str, Sequence[tuple[flo
         names, groups = (opened["digitStruct"][each] for each in ("name", "bbox"))
         if names.shape != groups.shape or not (lies_inside(names) and lies_inside(groups)):
             raise SourceError(f"{path}: has not as many names of images as boxes")
+        if names.size > _MOST_IMAGES:
+            raise SourceError(
+                f"{path}: has {names.size:,} images, and at most {_MOST_IMAGES:,} are read"
+            )
         for name, group in zip(names[()].ravel(), groups[()].ravel(), strict=True):
             text = "".join(map(chr, _numbers(opened[name], _LONGEST_NAME)))
             columns = [_column(opened, opened[group][part]) for part in _PARTS]

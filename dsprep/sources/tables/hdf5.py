@@ -51,9 +51,10 @@ def h5_arrays(path: str, file: OpenFile) -> list[H5Array]:
         return [each for each in found if each is not None]
 
 
-def _datasets(path: str, group: Any, depth: int = 0) -> Iterator[Any]:
+def _datasets(path: str, group: Any, depth: int = 0, seen: set[Any] | None = None) -> Iterator[Any]:
     """Yield the data sets that lie in the file itself, in the order of their names."""
     h5py = load_h5py(path)
+    seen = {group} if seen is None else seen  # groups may hold one another
     if depth > _DEEPEST or len(group) > _MOST_ARRAYS:
         raise SourceError(f"{path}: has more groups, or arrays in one, than dsprep reads")
     for name in sorted(group):
@@ -61,7 +62,9 @@ def _datasets(path: str, group: Any, depth: int = 0) -> Iterator[Any]:
             continue
         each = group[name]
         if isinstance(each, h5py.Group):
-            yield from _datasets(path, each, depth + 1)
+            if each not in seen:
+                seen.add(each)
+                yield from _datasets(path, each, depth + 1, seen)
         elif isinstance(each, h5py.Dataset) and lies_inside(each):
             yield each
 
