@@ -116,6 +116,14 @@ def test_sides_beside_other_directories_are_said(tmp_path: Path) -> None:
     assert hint == "--label-regex '^([^._-]+)[._-]' takes 2 classes from file names: 0001, 0002"
 
 
+def test_sides_with_classes_beside_another_directory_are_said(tmp_path: Path) -> None:
+    sides = ("seg_test/seg_test", "seg_train/seg_train")
+    root = fill(tmp_path, *(f"{side}/{name}" for side in sides for name in "ab"), "seg_pred/x")
+    (said,) = (note for note in notes(root) if "are called like sides" in note)
+    assert said.startswith("seg_test/, seg_train/ are called like sides of a data set, but not seg")
+    assert not notes(root / "seg_train")
+
+
 def test_directories_of_kinds_of_files_are_said(tmp_path: Path) -> None:
     for directories, said in (
         (("JPEGImages", "masks"), "dsprep pack {root}/JPEGImages --masks {root}/masks"),

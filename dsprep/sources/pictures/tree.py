@@ -136,7 +136,8 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
         numbers, classes, more = classes_of_directories(
             *(table["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
         )
-        notes += _notes_on_sides(classes or (), below, root)
+        if not depth:
+            notes += _notes_on_sides(classes or (), below, root)
     notes += more
     if numbers is None and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
@@ -161,9 +162,9 @@ def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred
 
 def _notes_on_sides(classes: Sequence[str], paths: pl.Series, root: str) -> list[Finding]:
     """Say which classes are called like sides, if not all are: `bounding_box_train`, `query`."""
-    plain = [name for name in classes if "/" not in name]
-    sides = [side for side in sides_among(plain) if side.lower() not in SPLITS]
-    others = [name for name in classes if name not in sides]
+    tops = dict.fromkeys(name.partition("/")[0] for name in classes)
+    sides = [side for side in sides_among(tops) if side.lower() not in SPLITS]
+    others = [name for name in tops if name not in sides]
     if not sides or not others:
         return []
     are, named = (format_some([f"{name}/" for name in some]) for some in (sides, others))
