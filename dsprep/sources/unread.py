@@ -49,7 +49,7 @@ UNREAD = (
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
     Unread("PAGE XML", r"\.xml$", ("<PcGts",)),
     Unread("ALTO", r"\.xml$", ("<alto",)),
-    Unread("dlib", r"\.xml$", ("<dataset>", r"<image\s+file=", "<box ")),
+    Unread("dlib", r"\.xml$", ("<images>", r"<image\s+file=", "<box ")),
     Unread("KITTI's tracks", _TXT, (), (_TRACKS,)),
     Unread("KITTI's tracks", r"\.xml$", ("<tracklets",)),
     Unread("ADE20K", _TXT, (), (_ADE,)),

@@ -59,10 +59,7 @@ HEADS_OF_KINDS = {
     "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
     "MPII": ("mpii.json", '[{"dataset": "MPI", "img_paths": "000.jpg", "joint_self": [[1, 2]]}]'),
     "SBU": ("x/SBU_captioned_photo_dataset_urls.txt", "http://static.flickr.com/2723/000.jpg\n"),
-    "dlib": (
-        "faces.xml",
-        "<?xml version='1.0'?><dataset><images><image file='000.jpg'><box top='1'",
-    ),
+    "dlib": ("faces.xml", "<?xml version='1.0'?><images><image file='000.jpg'><box top='1'"),
     "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
     "Pascal VOC": ("xml/000.xml", voc(voc_object("cat", (1, 2, 3, 4)))),
     "YOLO": ("txt/000.txt", "0 0.5 0.5 0.1 0.1\n"),
