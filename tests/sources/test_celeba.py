@@ -117,6 +117,10 @@ def test_what_is_wrong_is_named_by_its_line(tmp_path: Path) -> None:
             ATTRIBUTES.replace("000001.jpg -1", "000001.jpg 7"),
             ":3: '7'",
         ),
+        "./Anno/list_attr_celeba.txt": (
+            "9\nBald Male Young\n000001.jpg 1 1 -1\n",
+            "has no columns of tags",
+        ),
         "Anno/list_bbox_celeba.txt": (BOXES.replace("20 10", "20 x"), ":3: 'x' in the column"),
         "Anno/list_landmarks_celeba.txt": (
             POINTS.replace(" rightmouth_y", "").replace(" 13\n", "\n"),

@@ -179,6 +179,8 @@ class ImageTable(NamedTuple):
 
     def tags(self, columns: Sequence[str], images: pl.Series, source: Source) -> ImageValues:
         """Return columns of a 0 or a 1 (or of -1 and 1) as labels, for images by name."""
+        if not columns:
+            raise SourceError(f"{self.path}: has no columns of tags")
         given = self.cells.select(columns), self.cells[LINE], self.path
         label, classes = labels_from_flags(*given, source.known_classes())
         return ImageValues(label.gather(self.rows_of(images)), classes)
