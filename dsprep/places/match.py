@@ -243,7 +243,38 @@ def find_elsewhere(names: Iterable[str], paths: Iterable[str]) -> Matches:
     written, known = texts(names), texts(paths)
     is_path = written.is_in(known.implode())
     plain = written if is_path.all() else written.zip_with(is_path, plain_names(written))
-    return match(plain, known, WRITTEN_ELSEWHERE, nearest=True)._replace(names=written)
+    found = match(plain, known, WRITTEN_ELSEWHERE, nearest=True)
+    return _without_strangers(plain, found)._replace(names=written)
+
+
+def _without_strangers(names: pl.Series, found: Matches) -> Matches:
+    """Leave out paths of another directory than the name's, if other names mean that directory.
+
+    With `a/1.jpg` on the disk, `b/2.jpg` is not `a/2.jpg`: it is missing.
+    """
+    if found.are_paths.all() or not names.str.contains("/", literal=True).any():
+        return found
+    table = pl.DataFrame({"name": names, "path": found.first})
+    above, last = r"^(.*)/[^/]*$", r"([^/]*)/[^/]*$"
+    table = table.with_columns(
+        pl.col("path").str.extract(above).alias("above"),
+        parent=NAME.str.extract(last),
+        is_whole=(pl.lit("/") + PATH).str.ends_with(pl.lit("/") + NAME),
+    )
+    meant = table.filter(pl.col("is_whole") & pl.col("parent").is_not_null())["above"].unique()
+    is_stranger = (
+        ~pl.col("is_whole")
+        & (pl.col("parent") != PATH.str.extract(last))
+        & pl.col("above").is_in(meant.implode())
+    ).fill_null(value=False)
+    strangers = table.select(is_stranger).to_series()
+    if not strangers.any():
+        return found
+    first, others = (
+        pl.select(path=pl.when(~strangers).then(each)).to_series()
+        for each in (found.first, found.last)
+    )
+    return found._replace(first=first, last=first if found.last is found.first else others)
 
 
 def texts(names: Iterable[str]) -> pl.Series:

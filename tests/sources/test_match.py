@@ -74,6 +74,15 @@ def test_the_nearest_path_counts_for_what_was_written_elsewhere(
     assert names == ["a/1.jpg", name]
 
 
+def test_an_image_of_a_directory_that_other_names_mean_is_not_taken_for_a_missing_one() -> None:
+    paths = ["images/a/1.jpg", "images/a/2.jpg", "images/b/4.jpg", "c/5.jpg"]
+    names = ["a/1.jpg", "b/2.jpg", "/home/a/2.jpg", "b/4", "x/5.jpg"]
+    expected = ["images/a/1.jpg", None, "images/a/2.jpg", "images/b/4.jpg", "c/5.jpg"]
+    assert find_elsewhere(names, paths).paths.to_list() == expected
+    # Names without directories say nothing about those of others.
+    assert find_elsewhere(["1.jpg", "x/2.jpg"], paths).paths.to_list() == paths[:2]
+
+
 def test_directories_without_end_tell_paths_apart_by_the_last_ones() -> None:
     above = "b/" * 16_000
     paths = [f"x/{above}a/1.jpg", f"y/{above}c/1.jpg", f"z/{above}c/1.jpg"]
