@@ -227,6 +227,26 @@ def _encode_json(value: Value) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def _encode_plain_json(value: Value) -> bytes:
+    return _encode_json(value) if isinstance(value, tuple) else _as_it_is(value)
+
+
+def _decode_json(data: bytes) -> Value:
+    """Return a list of texts, such as captions, as it is; all other JSON as bytes."""
+    if data[:2] not in (b'["', b"[]"):
+        return data
+    try:
+        texts = tuple(json.loads(data))
+    except (ValueError, RecursionError):
+        return data
+    if not all(type(each) is str for each in texts):
+        return data
+    try:
+        return texts if _encode_json(texts) == data else data  # written again, the same bytes
+    except UnicodeEncodeError:  # half a character
+        return data
+
+
 # the values tell whether they are objects, which other JSON of this name is not
 _JSON_OF_OBJECTS = Coding(None, None, _encode_json, json.loads)
 
@@ -234,7 +254,7 @@ _PLAIN: dict[str, Coding] = {
     "bytes": Coding(None, None, _as_it_is, lambda data: data),
     "str": Coding(None, "text", str.encode, bytes.decode),
     "int": Coding(8, "int", struct.Struct("<q").pack, lambda data: struct.unpack("<q", data)[0]),
-    "json": Coding(None, "json", _as_it_is, lambda data: data),
+    "json": Coding(None, "json", _encode_plain_json, _decode_json),
     "str_int": Coding(None, "int", _as_it_is, lambda data: int(data.decode())),
     "str_float": Coding(None, "float64", _as_it_is, lambda data: float(data.decode())),
     "str_decimal": Coding(None, "text", str.encode, bytes.decode),

@@ -17,6 +17,7 @@ import dsprep
 from dsprep.errors import BadSample, DamagedShard, OptionError, RunStopped, SourceError
 from dsprep.formats import mds as module
 from dsprep.formats.mds import Mds, MdsWriter
+from dsprep.formats.mds_values import coding_of
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
@@ -304,3 +305,25 @@ class TestDamage:
         assert len(problems) == 1
         assert problems[0][0] == "plain.mds"
         assert "its columns are others than those of the first shard" in problems[0][1]
+
+
+def test_lists_of_texts_are_read_again_as_such(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    for name in ("a", "b"):
+        (root / f"{name}.jpg").write_bytes(jpeg())
+    rows = [f'{name}.jpg,"a, \u00fc {n}"\n' for name in ("a", "b") for n in (1, 2)]
+    (root / "captions.txt").write_text("image,caption\n" + "".join(rows), "utf-8")
+    dsprep.pack(root, tmp_path / "mds", to="mds")
+    assert not dsprep.verify(tmp_path / "mds", against=root).problems
+    dsprep.convert(tmp_path / "mds", tmp_path / "again", to="webdataset")
+    with tarfile.open(next((tmp_path / "again").glob("*.tar"))) as tar:
+        told = [json.load(tar.extractfile(n)) for n in tar.getnames() if n.endswith(".json")]  # type: ignore[arg-type]
+    assert told == [{"caption": ["a, \u00fc 1", "a, \u00fc 2"]}] * 2
+
+
+@pytest.mark.parametrize("data", [b'["a", "b"]', b'["a",1]', b'["a"', b'["\\ud800"]', b'{"a":1}'])
+def test_other_json_keeps_its_bytes(data: bytes) -> None:
+    coding = coding_of("json")
+    assert coding.decode(data) == data and coding.encode(data) == data
+    assert coding.encode(coding.decode(b'["a","b"]')) == b'["a","b"]'
