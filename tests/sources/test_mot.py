@@ -51,6 +51,7 @@ def test_frames_and_their_rows(tmp_path: Path) -> None:
         ("1,5,0,4,4,8,1,99,1.0\n", "", "99"),
         ("1,5,0,4,4,8,1,-1,-1,-1\n", "", "pedestrian"),  # of MOT15
         ("1,5,0,4,4,8\n", "person\n", "person"),
+        ("1,5,0,4,4,8,1,2,1.0\n", "a\n\nc\n", "2"),  # a line without a name
     ],
 )
 def test_classes(tmp_path: Path, row: str, labels: str, expected: str) -> None:

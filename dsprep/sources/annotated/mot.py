@@ -71,7 +71,7 @@ def scan_mot(source: Source, place: AnnotatedPlace) -> Scan:
     )
     found = [parse(rows) for _, rows in places]
     others = [path for path in place.others if _NOT_READ.search(path)]
-    used = used_below(source, [*truths, *beside])
+    used = frozenset(used_below(source, [*truths, *beside]))
     others = [path for path in others if path not in used]
     ignored = sum("difficult" in each.flags for one in found for _, each in one.items)
     return Scan(
@@ -129,7 +129,8 @@ def _sequence(path: str, data: bytes, beside: Mapping[str, bytes]) -> _Sequence:
     top = posixpath.dirname(full_path(gt))
     labels = beside.get(f"{gt}/labels.txt", b"").decode("utf-8-sig", "replace")
     names = [line.strip() for line in labels.splitlines()]
-    classes = dict(enumerate(names, 1)) if any(names) else CLASSES
+    named = {number: name for number, name in enumerate(names, 1) if name}
+    classes = named or CLASSES
     info = beside.get(f"{posixpath.dirname(gt)}/seqinfo.ini", b"").decode("utf-8-sig", "replace")
     directory = _DIRECTORY.search(info)
     lines: dict[int, list[str]] = {}
