@@ -69,6 +69,11 @@ class AnnotatedFolder(Folder):
             notes.append("classes are called by their numbers: give --classes FILE to name them")
         return self.laid_out(schema, kept), notes
 
+    def is_listed(self, field: Field) -> bool:
+        # What `arranged` leaves out is named when it is written.
+        is_held = field.type in ("image", "objects") or field.name == self.image_id
+        return is_held or (field.type == "mask" and self.holds_masks)
+
     def _mask_of(self, schema: Schema) -> Field | None:
         masks = (each for each in schema.fields if each.type == "mask")
         return next(masks, None) if self.holds_masks else None

@@ -17,6 +17,7 @@ from dsprep.cli.help import DefaultGroup, command_name, option_name
 from dsprep.cli.main import cli
 from dsprep.options import FACTS, given_options, require_effect, rules
 from dsprep.options import option_name as named
+from dsprep.sources.annotation_kinds import own_annotation_kinds
 from dsprep.sources.kinds import own_kinds
 from scripts.reference import contexts
 from tests.conftest import Finished
@@ -109,7 +110,8 @@ def test_no_option_is_forgotten(name: str) -> None:
         for option in rule.options
         if not rule.commands or name in rule.commands
     }
-    ruled |= {named(each.name) for _, each in own_kinds().options()}  # `read_source` rules them
+    kinds = (*own_kinds().options(), *own_annotation_kinds().options())
+    ruled |= {named(each.name) for _, each in kinds}  # `read_source` rules them
     draws = {"--seed"} if name in ("lst sample", "augment") else set()
     assert options <= ruled | ALWAYS | draws
 
