@@ -31,10 +31,10 @@ setup: $(FULL) ## Make .venv with dsprep, MXNet, TensorFlow, webdataset and the 
 demo: $(CORE) ## Draw a small data set and pack it into all three formats
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh build/demo
 
-# Tests wait for processes and servers now and then: one more at once than there are cores. They start
+# Tests wait for processes and servers now and then: two more at once than there are cores. They start
 # many: without bytecode on the disk, each compiles dsprep, which takes as long as a small run.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -u -m pytest -q \
-	--dist worksteal --maxprocesses 4 -n $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+	--dist worksteal --maxprocesses 4 -n $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 
 test: $(FULL) $(SERVERS) ## Run all tests, against the real frameworks, S3 servers and Chromium
 	@$(PYTEST)

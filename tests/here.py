@@ -6,6 +6,7 @@ point of (signals, streams, exit) is tested with `run_cli` and `start_cli`.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -80,6 +81,7 @@ class Here:
                 code = 0
             except SystemExit as ended:
                 code = int(ended.code or 0)
+            gc.unfreeze()  # what the command freezes would be kept to the end of all tests
         return Finished(code, out.text(), err.text())
 
     @contextmanager
