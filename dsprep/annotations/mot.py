@@ -33,7 +33,7 @@ CLASSES: Mapping[int, str] = dict(
 """The names of classes by their numbers; MOT20 has the last one."""
 
 _COLUMNS = range(6, 11)
-_OF_MOT15 = 10  # columns, of which the last three are a place in space
+_OF_MOT15 = 10  # columns; the last three are a place in space
 _IGNORED, _CLASS, _SEEN = 6, 7, 8  # columns
 
 

@@ -305,7 +305,7 @@ class Format(ABC):
         raise NotImplementedError
 
     def open_writer(self, path: str, tree: str, samples: int) -> SampleWriter:
-        """Begin a file of at most so many samples, in any other format.
+        """Begin a file in any other format, given the largest number of its samples.
 
         ``tree`` is the directory of one that is many files.
         """
@@ -317,7 +317,7 @@ class Format(ABC):
         return b""
 
     def head_size(self, samples: int) -> int:
-        """Return the bytes before the encoded samples of a shard of so many."""
+        """Return the bytes before the encoded samples, given the number of samples."""
         return len(self.head)
 
     def trailer(self, size: int) -> bytes:

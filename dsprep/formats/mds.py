@@ -434,7 +434,7 @@ class MdsWriter:
     """Writes samples behind room for the table of their offsets, which comes last."""
 
     def __init__(self, layout: Mds, path: str, samples: int) -> None:
-        """Begin a shard for so many samples, or fewer if some are rejected."""
+        """Begin a shard, given the number of its samples; rejects make it smaller."""
         self._layout, self._path, self._room = layout, path, layout.head_size(samples)
         self._raw = f"{path}.raw" if layout.compressed else path
         OutputFile(self._raw).close()  # another run may have left a longer one

@@ -100,7 +100,7 @@ class TableBoxes(Annotations):
     flags: tuple[frozenset[str], ...]  # those of each; empty if the table has none
     extents: tuple[Extent | None, ...]  # what the boxes of each image are measured on
     wrong: Mapping[int, str] = field(default_factory=dict)  # images to reject, and why
-    # x, y and visibility of the keypoints of each box, of which all have as many; empty without any
+    # x, y and visibility of the keypoints; each box has the same number; empty without any
     keypoints: array[float] = field(default_factory=lambda: array("d"))
 
     def opened(self, places: Sequence[int]) -> AbstractContextManager[Callable[[int], Objects]]:

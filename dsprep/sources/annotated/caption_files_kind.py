@@ -112,7 +112,7 @@ def _files(heads: Mapping[str, bytes], paths: Iterable[str]) -> _CaptionFiles:
     """Return the files to read, and others that Flickr has beside them.
 
     Args:
-        heads: How files begin, some of which have captions.
+        heads: How some files begin; they may have captions.
         paths: All files there.
     """
     forms = {path: form_of(path, head) for path, head in heads.items()}

@@ -148,7 +148,7 @@ def _require_objects(
     looked: TextsSummary,
     below: str,
 ) -> None:
-    """Refuse files of which not one is for an image, or tells what is read."""
+    """Refuse files if none is for an image, or none tells what is read."""
     if not of_text:
         held = next((path for path, each in told.items() if each.is_held), "")
         why = f": {held} holds its image itself: write that into a file beside it" if held else ""
@@ -239,8 +239,8 @@ def images_of(
 ) -> dict[str, str]:
     """Return the image of each file that has one.
 
-    It has the path of the file, without extensions; or that path with another directory, of which
-    the usual ones are tried first; or the name alone. What finds an image of one file of a
+    It has the path of the file, without extensions; or that path with another directory, the
+    usual ones first; or the name alone. What finds an image of one file of a
     directory is what finds those of the others there.
 
     Args:

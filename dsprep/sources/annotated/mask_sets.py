@@ -89,7 +89,7 @@ def scan_masks(
     Args:
         source: What the user named, with the options.
         place: The images, and the files beside them.
-        found: Which masks are those of which images.
+        found: The images, and the mask of each.
         meaning: What texts say of both.
         others: Images and other files of the data set that are known and not read.
     """
