@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -48,8 +48,6 @@ ONE_PLACE = {
     ),
     "read CSV": r"\bcsv\.(DictR|r)eader\(|\bpl\.(read|scan)_csv\(",
 }
-
-TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
 
 # Loaded by every Python of the run that is traced. It notes which functions of dsprep are active
 # when the driver sends a shard to a worker, when the worker first reads an image, and when it first
@@ -249,9 +247,15 @@ def lines() -> Places:
     return [line for path in MODULES.values() for line in path.read_text("utf-8").splitlines()]
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Parse each module."""
+    return {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
+
+
 def nodes(kind: type[N]) -> Iterator[tuple[str, N]]:
     """Yield each node of a kind, with the module that it is in."""
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, kind):
                 yield module, node
