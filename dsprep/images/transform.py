@@ -485,7 +485,10 @@ class Geometry(Transform):
 
 def decoded(data: bytes, what: str, max_pixels: int) -> ImageFile:
     """Decode an image; a BadSample says which, ``its mask``, cannot be."""
-    header = read_header(data)
+    try:
+        header = read_header(data)
+    except BadImage as error:
+        raise BadImage(f"{what}: {error}") from None
     with pillow(f"cannot decode {what}", max_pixels):
         image = open_image(data, header, max_pixels)
         load(image)

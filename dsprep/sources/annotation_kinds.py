@@ -15,6 +15,7 @@ from dsprep.sources.unread import unread_kind
 # A new kind is a module and a line here, in any order: --annotations tells what they take in this.
 KINDS = {
     "coco": "annotated.coco_kind:CocoKind",
+    "coco-panoptic": "annotated.coco_panoptic_kind:CocoPanopticKind",
     "celeba": "annotated.celeba_kind:CelebaKind",
     "flowers-102": "annotated.flowers_kind:FlowersKind",
     "stanford-cars": "annotated.cars_kind:CarsKind",

@@ -78,7 +78,6 @@ UNREAD = (
     Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"')),
     Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
     Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
-    Unread("COCO's panoptic masks", _JSON, ('"segments_info"',)),
 )  # fmt: skip
 """The kinds that content shows, the more special ones first."""
 

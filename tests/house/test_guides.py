@@ -31,6 +31,8 @@ from tests.images import image_folder, jpeg, png
 from tests.jobs import judge
 from tests.missing import framework
 from tests.servers.bucket import Bucket
+from tests.sources import test_coco_panoptic
+from tests.sources.boxes import write
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
@@ -259,6 +261,8 @@ def write_segments(root: Path) -> None:
     write_lines(
         root / "segments/runs.csv", ("ImageId,EncodedPixels", "000.jpg,1 5 91 5", "001.jpg,")
     )
+    own = {name: data for name, data in test_coco_panoptic.SET.items() if "train" in name}
+    write(root / "coco", own)
     top = root / "segments"
     with zipfile.ZipFile(root / "segments.zip", "w") as archive:
         for path in (*top.glob("images/*"), *top.glob("masks/*"), top / "classes.txt"):

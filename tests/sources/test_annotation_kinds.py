@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -18,6 +19,7 @@ from dsprep.sources.annotated.caption_files_kind import CaptionFilesKind
 from dsprep.sources.annotated.cars_kind import CarsKind
 from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
+from dsprep.sources.annotated.coco_panoptic_kind import CocoPanopticKind
 from dsprep.sources.annotated.create_ml_kind import CreateMlKind
 from dsprep.sources.annotated.cub_kind import CubKind
 from dsprep.sources.annotated.cvat_kind import CvatKind
@@ -38,11 +40,13 @@ from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
+from dsprep.sources.source import Source
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
 from tests.sources import (
     test_caption_files,
     test_celeba,
+    test_coco_panoptic,
     test_dota,
     test_matlab_sets,
     test_open_images,
@@ -68,6 +72,16 @@ class TestCoco(AnnotationTests):
     }
     named = "annotations/instances_train.json"
     is_claimed = True
+
+
+class TestCocoPanoptic(AnnotationTests):
+    kind = CocoPanopticKind
+    files = test_coco_panoptic.ONE_SIDE
+    named = "annotations/panoptic_train.json"
+    is_claimed = True
+
+    def source(self, root: str, **options: Any) -> Source:
+        return super().source(root, **options).replace(takes_masks=True)
 
 
 class TestCeleba(AnnotationTests):

@@ -112,8 +112,9 @@ class AnnotatedReader(Wrapper):
                             fields[IMAGE_ID] = annotations.image_id(places[at])
                     if isinstance(self.masks, TableMasks):
                         fields[MASK] = self.masks.mask(number, found)
-                    elif self.masks and (own := self.masks.mask(mask)) is not None:
-                        fields[MASK] = own
+                    elif self.masks is not None:
+                        own = self.masks.mask(mask, fields.get(OBJECTS))
+                        fields |= {} if own is None else {MASK: own}
                 except BadSample as error:
                     yield error
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -219,9 +220,9 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
         _require_names(scan)
-        numbers, missing = matched(scan, table["path"])
-        taken, sides = _taken(source, scan, paths, numbers)
         others = {found.path for found in scan.findings if found.kind == "not-read"}
+        numbers, missing = matched(scan, table["path"], others.union(_masks_in(source, scan)))
+        taken, sides = _taken(source, scan, paths, numbers)
         if others:  # images that are none of the samples, such as masks
             taken = [_NONE if path in others else at for path, at in zip(paths, taken, strict=True)]
         own = pl.Series("side", taken, dtype=pl.Int64)
@@ -329,6 +330,13 @@ class _TakenImages(NamedTuple):
             boxes_alone=scan.boxes_alone,
             has_fields=bool(values.fields),
         )
+
+
+def _masks_in(source: Source, scan: Scan) -> Collection[str]:
+    """Return the masks of a scan that lie among the images."""
+    if isinstance(scan.masks, Masks) and scan.masks.root == source.root:
+        return scan.masks.paths
+    return ()
 
 
 def _with_findings_of(
@@ -462,13 +470,19 @@ def _taken(
 # Which image a name means
 
 
-def matched(scan: Scan, images: pl.Series) -> tuple[list[int], list[str]]:
-    """Return the number of the annotations of each image, and the names of images not there."""
+def matched(
+    scan: Scan, images: pl.Series, others: Collection[str] = ()
+) -> tuple[list[int], list[str]]:
+    """Return the number of the annotations of each image, and the names of images not there.
+
+    ``others`` are images that are none of the samples, such as masks.
+    """
     import polars as pl
 
     from dsprep.places.match import find_elsewhere
+    from dsprep.sources.mask_names import without
 
-    meant = find_elsewhere(scan.names, images)
+    meant = find_elsewhere(scan.names, without(images, others))
     meant.refuse_several(
         scan.where, lambda one, two: ": give the directory that its paths start from as SOURCE"
     )

@@ -29,9 +29,10 @@ class AnnotatedKind(SourceKind):
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
         from dsprep.sources.annotated.annotated import AnnotatedReader
-        from dsprep.sources.annotated.masks import Masks, TableMasks
+        from dsprep.sources.annotated.masks import Masks, SegmentMasks, TableMasks
 
-        return {"annotated-reader": AnnotatedReader, "masks": Masks, "table-masks": TableMasks}
+        masks = {"masks": Masks, "segment-masks": SegmentMasks, "table-masks": TableMasks}
+        return {"annotated-reader": AnnotatedReader, **masks}
 
     @property
     def named(self) -> str:

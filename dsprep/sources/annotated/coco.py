@@ -26,6 +26,7 @@ from dsprep.numbering import number_ids
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
 from dsprep.sources.annotated.coco_captions import CocoCaptions, is_caption, values_of_captions
+from dsprep.sources.annotated.coco_segments import SEGMENTS, CocoPanoptic, segments_in
 from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues
 from dsprep.sources.annotated.json_file import JsonText, Update
 from dsprep.storage.files import OpenFile, open_file
@@ -91,6 +92,7 @@ class CocoFile(NamedTuple):
     below: str = ""  # the directory below the root that its names start from, if images lie there
     side: str = ""  # the side that its images are, if that is known
     data: bytes | None = None  # its content, if it lies in an archive
+    pngs: str | None = None  # the directory of its PNGs, if it is panoptic
 
 
 def _extent(width: int, height: int) -> Extent | None:
@@ -220,7 +222,7 @@ class _Read:
         self._codes: dict[object, int] = {}  # numbers that stand for ids that are no numbers
         self.left_out = {of: set[str]() for of in ("", "images", "categories")}
         self.is_lvis = False
-        self.captions = CocoCaptions()
+        self.captions, self.panoptic = CocoCaptions(), CocoPanoptic()
         self.odd_ids = 0  # annotations whose id no object can have
 
     def code(self, id: object) -> int:
@@ -274,19 +276,30 @@ class _Read:
                 left[name] -= 1
                 del self.categories[id]
 
-    def annotation(self, file_number: int, path: str, offset: int, size: int, item: Any) -> None:
-        if "segments_info" in item:
+    def annotation(
+        self, file_number: int, file: CocoFile, offset: int, size: int, item: Any
+    ) -> None:
+        if file.pngs is not None:
+            self.panoptic.add(file_number, file.pngs, self.code(item["image_id"]), item)
+        elif SEGMENTS in item:
             raise SourceError(
-                f"{path}: is panoptic, which dsprep does not read: give the instances of the same "
-                "images, as in instances_train2017.json"
+                f"{file.path}: is panoptic: give it with --annotations and --annotation-format "
+                "coco-panoptic, or the instances of the same images"
             )
-        if is_caption(item):
+        elif is_caption(item):
             self.captions.add(file_number, self.code(item["image_id"]), item)
-            return
-        id, category = item.get("id"), item["category_id"]
-        known = id if type(id) is int and abs(id) < 2**61 else -1
-        self.odd_ids += id is not None and not is_id(id)
-        place = (file_number, self.code(item["image_id"]), self.code(category), known, offset, size)
+        else:
+            id = item.get("id")
+            known = id if type(id) is int and abs(id) < 2**61 else -1
+            self.odd_ids += id is not None and not is_id(id)
+            self._object(file_number, known, offset, size, item)
+
+    def segment(self, file_number: int, offset: int, size: int, item: Any) -> None:
+        self._object(file_number, -1, offset, size, item)  # ids tell the segments of one image
+
+    def _object(self, file_number: int, id: int, offset: int, size: int, item: Any) -> None:
+        category, image = self.code(item["category_id"]), self.code(item["image_id"])
+        place = (file_number, image, category, id, offset, size)
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
@@ -351,7 +364,9 @@ def scan_coco(
                 if section in _LISTS and not isinstance(item, dict):
                     raise TypeError(f"{item!r:.40} is not an object")
                 if section == "annotations":
-                    read.annotation(at, file.path, offset, size, item)
+                    read.annotation(at, file, offset, size, item)
+                elif section == SEGMENTS:
+                    read.segment(at, offset, size, item)
                 elif section == "images":
                     read.image(at, file, item)
                 elif section == "categories":
@@ -392,7 +407,9 @@ def scan_coco(
     sides = sides if all(sides) else []
     told = digest.sha.hexdigest(), where, findings
     values = values_of_captions(captions) if captions else ImageValues()
-    if table.height and not digest.shapes and not is_alone:  # as those of iNaturalist
+    masks = read.panoptic.masks(read.images, names, where)
+    is_bare = table.height and not digest.shapes and masks is None
+    if is_bare and not is_alone:  # as those of iNaturalist
         codes = {read.code(id): number for id, number in numbers.items()}
         label = _labels(of_classes, codes, len(read.names), len(names))
         values, is_alone = values._replace(label=label, classes=names), True
@@ -416,6 +433,7 @@ def scan_coco(
         *told,
         places=CocoPlaces(read.places, starts, spans, held),
         flags=digest.flags,
+        masks=masks,
         sides=sides,
         values=values,
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
@@ -562,12 +580,13 @@ def items_of(
                         held.position = after
                         held.drop()
                     elif name == "annotations":
-                        text, at = held.text, held.position
-                        offset, size, item = held.value(decodes=False)
+                        offset, size, item = held.value(decodes=of.pngs is not None)
                         is_object = isinstance(item, dict) and not is_caption(item)
-                        if is_object and len(forms) < _FORMS and at + size <= len(text):
-                            forms.append(_form(text[at : at + size], item))
+                        if is_object and of.pngs is None and len(forms) < _FORMS:
+                            forms.append(_form(held.last, item))
                         yield name, offset, size, item
+                        if of.pngs is not None:
+                            yield from segments_in(held.last, offset, item, of.path)
                     else:
                         yield from ((name, 0, 0, item) for item in held.some())
                 held.position += 1

@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dsprep.errors import SourceError
@@ -21,24 +21,25 @@ if TYPE_CHECKING:
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
+    from dsprep.sources.annotated.coco import CocoFile
     from dsprep.sources.source import Source
 
 _ROBOFLOW = "_annotations.coco.json"
 _COCO = re.compile(
     r"(?:^|/)(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$", re.IGNORECASE
 )
-_JSON = re.compile(r"\.json$", re.IGNORECASE)
+JSON = re.compile(r"\.json$", re.IGNORECASE)
 _CAPTIONS = re.compile(r"(?:^|/)captions(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
-_PANOPTIC = re.compile(r"(?:^|/)panoptic(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+PANOPTIC = re.compile(r"(?:^|/)(?:[^/]*[-_.])?panoptic(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
 # What COCO has of the same images besides their instances and captions.
-_BESIDE = re.compile(r"(?:^|/)(?:panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
-_SEGMENTS, _CAPTION = "segments_info", "caption"  # keys of annotations: those are not read
+BESIDE = re.compile(r"(?:^|/)(?:panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+_SEGMENTS, _CAPTION = "segments_info", "caption"  # keys of annotations
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*(:?)|[{}\[\]]')
 _NAMED = re.compile(f"{_COCO.pattern}|{_CAPTIONS.pattern}", re.IGNORECASE)
 _MOST_FILES = 256  # files in the directories of those that are recognized
 _OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(
-    r"^(?:instances|person_keypoints|captions|annotations?|coco)[-_]", re.IGNORECASE
+    r"^(?:instances|person_keypoints|captions|panoptic|annotations?|coco)[-_]", re.IGNORECASE
 )
 
 
@@ -61,7 +62,7 @@ class CocoKind(AnnotationKind):
         "beside these; a side from each file"
     )
     not_read: ClassVar = (
-        "panoptic masks, `stuff` and `image_info` beside instances; ids of captions; what LVIS "
+        "`panoptic`, `stuff` and `image_info` beside instances; ids of captions; what LVIS "
         "tells of classes that an image was not looked through for"
     )
     example: ClassVar = "dsprep pack coco shards --to webdataset"
@@ -77,27 +78,27 @@ class CocoKind(AnnotationKind):
         return {"coco": CocoAnnotations, "coco-places": CocoPlaces}
 
     def is_own(self, path: str, head: bytes) -> bool:
-        is_json = _JSON.search(path) is not None and _PANOPTIC.search(path) is None
+        is_json = JSON.search(path) is not None and not is_panoptic(path, head)
         return is_json and _is_coco(head)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         if named := place.first(_COCO, "json", "JSON"):
             return Claim(Sure.MARKED, named)
-        own = (path for path, head in place.heads(_JSON).items() if self.is_own(path, head))
+        own = (path for path, head in place.heads(JSON).items() if self.is_own(path, head))
         found = min(own, default="") or min(_captions_in(place), default="")
         return Claim(Sure.MARKED, found) if found else None
 
     def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
-        found = self._files(place)
+        found = self.files_in(place)
         return [*found.objects, *found.captions]
 
-    def _files(self, place: AnnotatedPlace) -> _CocoFiles:
+    def files_in(self, place: AnnotatedPlace) -> _CocoFiles:
         """Return the files to read, and others of COCO's about the same images."""
-        jsons = list(filter(_JSON.search, place.others))
+        jsons = list(filter(JSON.search, place.others))
         called = _captions_in(place)
         if named := list(filter(_COCO.search, jsons)):
-            return _CocoFiles(named, called, list(filter(_BESIDE.search, jsons)))
-        heads = place.heads(_JSON)
+            return _CocoFiles(named, called, list(filter(BESIDE.search, jsons)))
+        heads = place.heads(JSON)
         shown = [path for path, head in heads.items() if self.is_own(path, head)]
         directories = {posixpath.dirname(path) for path in shown}
         near = [path for path in jsons if posixpath.dirname(path) in directories]
@@ -105,7 +106,7 @@ class CocoKind(AnnotationKind):
         own = {path for path, head in heads.items() if self.is_own(path, head)}
         captions = {*called, *(path for path in own if _has(heads[path], _CAPTION))}
         others = {path for path, head in heads.items() if _has(head, _SEGMENTS)}
-        others.update(filter(_BESIDE.search, jsons))
+        others.update(filter(BESIDE.search, jsons))
         objects = sorted(own.difference(captions, others))
         if not objects and not captions:
             objects = sorted(own)
@@ -120,11 +121,11 @@ class CocoKind(AnnotationKind):
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         root = source.root
         if place.named:
-            named = [path for each in place.named for path in _json_files(root, each)]
+            named = [path for each in place.named for path in json_files(root, each, _COCO)]
             captions = list(filter(_CAPTIONS.search, named))
             objects = [path for path in named if path not in captions]
             return _scan(source, place.files, objects, captions)
-        found = self._files(place)
+        found = self.files_in(place)
         objects, captions = (
             sorted(os.path.join(root, path) for path in own)
             for own in (found.objects, found.captions)
@@ -132,23 +133,19 @@ class CocoKind(AnnotationKind):
         _require_one_kind(root, objects)
         scan = _scan(source, place.files, objects, captions)
         if not any(map(_NAMED.search, [*found.objects, *found.captions])):
-            _require_most(scan, place, [*found.objects, *found.captions][0])
-        said = "is not read: the annotations of the images are others"
-        not_read = [Finding("not-read", path, f"{path} {said}") for path in found.others]
-        used = (*scan.used, *found.others)
-        return scan._replace(findings=[*scan.findings, *not_read], used=used)
+            require_most(scan, place, [*found.objects, *found.captions][0])
+        return without_others(scan, found.others)
 
     def found_above(self, above: DirectoryAbove) -> str:
         inside = above.inside("annotations")
         jsons = sorted(entry.path for entry in inside if _COCO.search(entry.name))
         jsons = jsons or sorted(entry.path for entry in inside if _CAPTIONS.search(entry.name))
-        own = (path for path in jsons if _side_of(path).lower() == above.name)
-        return next(own, jsons[0]) if jsons else ""
+        return of_side(jsons, above.name)
 
 
 def _is_coco(head: bytes) -> bool:
     """Return whether JSON that begins so has lists of images, annotations or categories."""
-    lists = _lists_in(text_of(head))
+    lists = lists_in(text_of(head))
     images, annotations = lists.get("images", set()), lists.get("annotations", set())
     if annotations:
         return "image_id" in annotations and _SEGMENTS not in annotations
@@ -158,9 +155,17 @@ def _is_coco(head: bytes) -> bool:
     return is_cut and {"id", "name"} <= lists.get("categories", set())
 
 
+def is_panoptic(path: str, head: bytes) -> bool:
+    """Return whether JSON is panoptic: by its first annotation or, behind its head, by its name."""
+    lists = lists_in(text_of(head))
+    if "annotations" in lists:
+        return _SEGMENTS in lists["annotations"]
+    return PANOPTIC.search(path) is not None
+
+
 def _has(head: bytes, key: str) -> bool:
     """Return whether the first annotation of JSON that begins so has a key."""
-    return key in _lists_in(text_of(head)).get("annotations", set())
+    return key in lists_in(text_of(head)).get("annotations", set())
 
 
 def _captions_in(place: AnnotatedPlace) -> Sequence[str]:
@@ -170,7 +175,7 @@ def _captions_in(place: AnnotatedPlace) -> Sequence[str]:
     return [path for path, head in found if not head or _is_coco(head)]
 
 
-def _lists_in(text: str) -> Mapping[str, set[str]]:
+def lists_in(text: str) -> Mapping[str, set[str]]:
     """Return the lists of objects at the top of JSON, with the keys of the first object of each."""
     lists: dict[str, set[str]] = {}
     if not text.lstrip().startswith("{"):
@@ -192,14 +197,21 @@ def _lists_in(text: str) -> Mapping[str, set[str]]:
     return lists
 
 
-def _json_files(root: str, named: NamedPath) -> Iterable[str]:
-    """Return the files that a user names: one, or those of a directory."""
+def without_others(scan: Scan, paths: Sequence[str]) -> Scan:
+    """Return a scan that names further files about the same images, which are not read."""
+    said = "is not read: the annotations of the images are others"
+    not_read = [Finding("not-read", path, f"{path} {said}") for path in paths]
+    return scan._replace(findings=[*scan.findings, *not_read], used=(*scan.used, *paths))
+
+
+def json_files(root: str, named: NamedPath, usual: re.Pattern[str]) -> Iterable[str]:
+    """Return the files that a user names: one, or those of a directory, of the usual names."""
     if named.member:
         return [posixpath.join(root, named.member)]
     if not named.is_dir:
         return [named.path]
     inside = [entry.path for entry in entries(named.path) if entry.name.lower().endswith(".json")]
-    return sorted(each for each in inside if _COCO.search(each)) or sorted(inside)
+    return sorted(each for each in inside if usual.search(each)) or sorted(inside)
 
 
 def _require_one_kind(root: str, named: Sequence[str]) -> None:
@@ -216,11 +228,17 @@ def _require_one_kind(root: str, named: Sequence[str]) -> None:
         )
 
 
-def _require_most(scan: Scan, place: AnnotatedPlace, path: str) -> None:
-    """Refuse files of any name that name few of the images, as the others would be left out."""
-    from dsprep.sources.annotated.annotated import matched
+def require_most(
+    scan: Scan, place: AnnotatedPlace, path: str, others: Collection[str] = ()
+) -> None:
+    """Refuse files of any name that name few of the images, as the others would be left out.
 
-    images = place.files.table["path"]
+    ``others`` are images that are none of the samples, such as masks.
+    """
+    from dsprep.sources.annotated.annotated import matched
+    from dsprep.sources.mask_names import without
+
+    images = without(place.files.table["path"], others)
     count = sum(number >= 0 for number in matched(scan, images)[0])
     if 0 < 2 * count < len(images):
         given = path if place.files.archive else os.path.join(place.root, path)
@@ -236,31 +254,38 @@ def _scan(source: Source, files: Files, objects: Sequence[str], captions: Sequen
 
     Captions beside objects are read if the output has a place for texts.
     """
-    from dsprep.sources.annotated.coco import CocoFile, scan_coco
+    from dsprep.sources.annotated.coco import scan_coco
 
-    paths = files.table["path"].to_list()
-    by_name: dict[str, list[str]] = {}
-    for directory in {path.rpartition("/")[0] for path in paths}:
-        by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
     top = full_path(source.root)
     not_read = captions if objects and not source.takes_texts else ()
-    found = []
-    for path in (*objects, *(() if not_read else captions)):
-        side = _side_of(path)
-        beside = full_path(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
-        own = by_name.get(side, []) if not path.endswith(_ROBOFLOW) else [beside]
-        data = None if files.texts is None else files.texts[_below(top, path)]
-        found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side, data))
-    sides = [*_sides_of(objects or captions), *("" for _ in captions if objects)]
-    found = [file._replace(side=side) for file, side in zip(found, sides, strict=False)]
-    scan = scan_coco(found, frozenset(paths), source.class_names())
+    found = files_with_sides(source, files, objects or captions)
+    if objects and not not_read:
+        found += [file._replace(side="") for file in files_with_sides(source, files, captions)]
+    paths = frozenset(files.table["path"].to_list())
+    scan = scan_coco(found, paths, source.class_names())
     said = "is not read: the output has no place for texts"
-    notes = [Finding("not-read", _below(top, path), f"{path} {said}") for path in not_read]
-    used = [_below(top, path) for path in (*objects, *captions)]
+    notes = [Finding("not-read", below(top, path), f"{path} {said}") for path in not_read]
+    used = [below(top, path) for path in (*objects, *captions)]
     return scan._replace(used=used, findings=[*scan.findings, *notes])
 
 
-def _below(top: str, path: str) -> str:
+def files_with_sides(source: Source, files: Files, jsons: Sequence[str]) -> list[CocoFile]:
+    """Return files as they are scanned: with the directories of their images, and their sides."""
+    from dsprep.sources.annotated.coco import CocoFile
+
+    by_name: dict[str, list[str]] = {}
+    for directory in {path.rpartition("/")[0] for path in files.table["path"].to_list()}:
+        by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
+    top, found = full_path(source.root), []
+    for path, side in zip(jsons, _sides_of(jsons), strict=True):
+        beside = full_path(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
+        own = by_name.get(_side_of(path), []) if not path.endswith(_ROBOFLOW) else [beside]
+        data = None if files.texts is None else files.texts[below(top, path)]
+        found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side, data))
+    return found
+
+
+def below(top: str, path: str) -> str:
     """Return a path below a directory; a path elsewhere stays as it is."""
     return full_path(path).removeprefix(f"{top}/")
 
@@ -278,6 +303,12 @@ def _sides_of(named: Sequence[str]) -> Sequence[str]:
         return told_sides(named, sides) or [""] * len(sides)
     is_divided = len(set(sides)) == len(sides)
     return sides if is_divided else [""] * len(sides)
+
+
+def of_side(paths: Sequence[str], name: str) -> str:
+    """Return the file of a side that a directory is called like, else the first; empty if none."""
+    own = (path for path in paths if _side_of(path).lower() == name)
+    return next(own, paths[0] if paths else "")
 
 
 def _side_of(path: str) -> str:

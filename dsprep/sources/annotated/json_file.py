@@ -29,6 +29,7 @@ class JsonText:
         self._scan = json.JSONDecoder().raw_decode
         self.text, self.start = "", 0  # what is held, and where it begins in the file
         self.position = 0  # in the text
+        self.last = ""  # the text of the value that was read last
         if not self._fill():
             raise SourceError(f"{path}: is empty")
         if self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
@@ -110,6 +111,7 @@ class JsonText:
                 if isinstance(error, RecursionError) or is_long or not self._fill():
                     raise self.damaged() from None
         offset, item = self.start + self.position, self.text[self.position : stop]
+        self.last = item
         self.position = stop
         self.drop()
         if decodes and not item.isascii():

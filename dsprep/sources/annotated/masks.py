@@ -7,8 +7,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dsprep.annotations.masks import IGNORED, Color, mask_of, numbers_of, png_of, used_in
-from dsprep.annotations.objects import Rle
+from dsprep.annotations.masks import (
+    IGNORED,
+    Color,
+    mask_of,
+    numbers_of,
+    numbers_of_segments,
+    png_of,
+    used_in,
+)
+from dsprep.annotations.objects import Objects, Rle
 from dsprep.errors import BadSample, SourceError
 from dsprep.images.header import read_header
 from dsprep.images.transform import decoded, upright_size
@@ -21,6 +29,7 @@ _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
 _LARGEST = 1 << 28  # maximum size of a mask, in pixels
 WRONG = -1  # stands for the class of a row that is wrong
+NOT_THERE = -1  # stands for the size of a file that annotations name, and that is not there
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class Masks:
             numbers: The numbers of the images.
             images: What reads the images: the reader of their archive, if masks lie in that.
         """
-        own = [at for at in numbers if self.paths[at]]
+        own = [at for at in numbers if self.paths[at] and self.sizes[at] != NOT_THERE]
         if self.offsets:
             assert isinstance(images, ArchiveReader)
             found = images.members(
@@ -68,7 +77,11 @@ class Masks:
             sizes = [self.sizes[at] for at in own]
             found = results(self.root, self._file, own, sizes=sizes)
         for at in numbers:
-            each = next(found) if self.paths[at] else None
+            each: bytes | BadSample | None = None
+            if self.paths[at] and self.sizes[at] == NOT_THERE:
+                each = BadSample(f"is not there: {quoted(self.paths[at])}")
+            elif self.paths[at]:
+                each = next(found)
             if isinstance(each, BadSample):
                 each = BadSample(f"its mask {each}")
             yield each
@@ -80,13 +93,34 @@ class Masks:
             return BadSample(f"cannot be read ({error.strerror})")
         return BadSample("has changed since it was listed") if data is None else data
 
-    def mask(self, data: bytes | BadSample | None) -> bytes | None:
-        """Return a mask, given its file; raise the reason why that was not read."""
+    def mask(self, data: bytes | BadSample | None, objects: Objects | None = None) -> bytes | None:
+        """Return a mask, given its file and the objects of its image.
+
+        Raises:
+            BadSample: Why the file was not read, or its pixels have no meaning.
+        """
         if isinstance(data, BadSample):
             raise data
-        if data is None or (self.colors is None and self.values is None):
+        return None if data is None else self._read(data, objects or Objects())
+
+    def _read(self, data: bytes, objects: Objects) -> bytes:
+        if self.colors is None and self.values is None:
             return data
         return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
+
+
+@dataclass(frozen=True)
+class SegmentMasks(Masks):
+    """Masks whose pixels are the ids of objects, which tell the class: each image has its own."""
+
+    def _read(self, data: bytes, objects: Objects) -> bytes:
+        numbers: dict[int, int] = {}
+        for each in objects.items:
+            if each.id is None:
+                raise BadSample("a segment of its annotations has no id")
+            if numbers.setdefault(each.id, each.number) != each.number:
+                raise BadSample(f"two segments of its annotations have the id {each.id}")
+        return png_of(numbers_of_segments(decoded(data, "its mask", _LARGEST), numbers))
 
 
 @dataclass(frozen=True)
