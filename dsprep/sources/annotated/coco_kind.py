@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _ROBOFLOW = "_annotations.coco.json"
-_COCO = re.compile(
+COCO = re.compile(
     r"(?:^|/)(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$", re.IGNORECASE
 )
 JSON = re.compile(r"\.json$", re.IGNORECASE)
@@ -35,7 +35,7 @@ PANOPTIC = re.compile(r"(?:^|/)(?:[^/]*[-_.])?panoptic(?:[-_.][^/]*)?\.json$", r
 BESIDE = re.compile(r"(?:^|/)(?:panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
 _SEGMENTS, _CAPTION = "segments_info", "caption"  # keys of annotations
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*(:?)|[{}\[\]]')
-_NAMED = re.compile(f"{_COCO.pattern}|{_CAPTIONS.pattern}", re.IGNORECASE)
+_NAMED = re.compile(f"{COCO.pattern}|{_CAPTIONS.pattern}", re.IGNORECASE)
 _MOST_FILES = 256  # files in the directories of those that are recognized
 _OBJECTS = ("instances", "person_keypoints")
 _PREFIX = re.compile(
@@ -82,21 +82,21 @@ class CocoKind(AnnotationKind):
         return is_json and _is_coco(head)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        if named := place.first(_COCO, "json", "JSON"):
+        if named := place.first(COCO, "json", "JSON"):
             return Claim(Sure.MARKED, named)
         own = (path for path, head in place.heads(JSON).items() if self.is_own(path, head))
         found = min(own, default="") or min(_captions_in(place), default="")
         return Claim(Sure.MARKED, found) if found else None
 
     def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
-        found = self.files_in(place)
+        found = self._files(place)
         return [*found.objects, *found.captions]
 
-    def files_in(self, place: AnnotatedPlace) -> _CocoFiles:
+    def _files(self, place: AnnotatedPlace) -> _CocoFiles:
         """Return the files to read, and others of COCO's about the same images."""
         jsons = list(filter(JSON.search, place.others))
         called = _captions_in(place)
-        if named := list(filter(_COCO.search, jsons)):
+        if named := list(filter(COCO.search, jsons)):
             return _CocoFiles(named, called, list(filter(BESIDE.search, jsons)))
         heads = place.heads(JSON)
         shown = [path for path, head in heads.items() if self.is_own(path, head)]
@@ -121,11 +121,11 @@ class CocoKind(AnnotationKind):
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         root = source.root
         if place.named:
-            named = [path for each in place.named for path in json_files(root, each, _COCO)]
+            named = [path for each in place.named for path in json_files(root, each, COCO)]
             captions = list(filter(_CAPTIONS.search, named))
             objects = [path for path in named if path not in captions]
             return _scan(source, place.files, objects, captions)
-        found = self.files_in(place)
+        found = self._files(place)
         objects, captions = (
             sorted(os.path.join(root, path) for path in own)
             for own in (found.objects, found.captions)
@@ -138,7 +138,7 @@ class CocoKind(AnnotationKind):
 
     def found_above(self, above: DirectoryAbove) -> str:
         inside = above.inside("annotations")
-        jsons = sorted(entry.path for entry in inside if _COCO.search(entry.name))
+        jsons = sorted(entry.path for entry in inside if COCO.search(entry.name))
         jsons = jsons or sorted(entry.path for entry in inside if _CAPTIONS.search(entry.name))
         return of_side(jsons, above.name)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotated.coco_kind import (
     BESIDE,
+    COCO,
     JSON,
     PANOPTIC,
     CocoKind,
@@ -50,6 +51,7 @@ class CocoPanopticKind(AnnotationKind):
     takes_several: ClassVar = True
     takes_members: ClassVar = True
     gives_masks: ClassVar = True
+    surest: ClassVar = Sure.SHAPED  # other annotations of the same images win
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
@@ -61,10 +63,10 @@ class CocoPanopticKind(AnnotationKind):
         return JSON.search(path) is not None and has_lists and is_panoptic(path, head)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        own = self._files(place)
-        if not own or CocoKind().files_in(place).objects:
+        if place.first(COCO, "json", "JSON"):  # instances win, without a look into these
             return None
-        return Claim(Sure.MARKED, own[0])
+        own = self._files(place)
+        return Claim(self.surest, own[0]) if own else None
 
     def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
         return self._files(place)
