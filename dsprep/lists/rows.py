@@ -358,6 +358,12 @@ class ReadingNotes:
 def listable(catalog: Catalog, findings: Sequence[Finding]) -> tuple[Catalog, ReadingNotes]:
     """Return the samples that a list can name; their paths are what the list calls them."""
     if catalog.annotated is not None and catalog.annotated.sizes is None:
+        label = catalog.schema.label_field if catalog.schema else None
+        if label is not None and label.missing:
+            raise SourceError(
+                f"{catalog.root}: some images have no label, and a list has one for each: give the "
+                "directory of a side as SOURCE"
+            )
         raise OptionError("--fields has no effect: a list holds labels and paths; leave it out")
     table = catalog.table.with_columns(catalog.names().alias("path"))
     odd = table.select(odd=~_fits(pl.col("path")))["odd"]

@@ -210,7 +210,8 @@ def sides_of(
 ) -> tuple[pl.Series, tuple[str, ...], pl.Series]:
     """Take the directory at a depth, from 1, for the side of each sample.
 
-    Returns the paths without it, the names of the sides, and their numbers as a column.
+    Returns the paths without it, the names of the sides, and their numbers as a column. A directory
+    in that of each side that has the name of this again is left out, too: `seg_test/seg_test`.
     """
     parts = paths.str.split("/")
     short = paths.filter(parts.list.len() <= depth)
@@ -222,7 +223,8 @@ def sides_of(
     sides = in_order(named.unique())
     if odd := [side for side in sides if not side.isprintable() or side.startswith(".")]:
         raise OptionError(f"--sides-from {depth}: {odd[0]!r} cannot begin the name of a shard")
-    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(depth))
+    start = depth + are_repeated(directories_of(paths).unique(), depth)
+    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(start))
     below = parts.to_frame("at").select(rest.list.join("/")).to_series()
     numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)
     return below, sides, numbers.alias("side")
@@ -235,15 +237,18 @@ def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
     """
     ends = (paths[0], paths[-1]) if len(paths) else ()
     names = (name for path in ends for name in path.split("/")[:-1])
-    if not any(side_name(name) or is_companion(name) for name in names):
-        return 0  # two paths are enough to know this of most trees
+    are_called_so = any(side_name(name) or is_companion(name) for name in names)
+    if not are_called_so and not paths.str.contains("(?i)train").any():
+        return 0  # two paths are enough to know of most trees that not all lie in sides
     directories = directories_of(paths).unique().sort().to_list()
-    depth = depth_of_sides(directories)
+    depth = depth_of_sides(directories, alone=given)
     above = dict.fromkeys("/".join(path.split("/")[:depth]) for path in directories if depth)
     apart = [path for path in above if is_companion(posixpath.basename(path))]
     if not apart or given:
         return depth
     sides = [path for path in above if path not in apart]
+    if not any(side_name(posixpath.basename(path)) for path in sides):
+        return depth  # `seg_train` and `seg_test` are the sides themselves
     own = (path for path in sides if apart[0].startswith(path))
     side = next(own, sides[0])
     images, masks = (shlex.quote(posixpath.join(root, each)) for each in (side, apart[0]))
@@ -252,6 +257,12 @@ def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
         f"in it: give each side with its masks, such as {images} --masks {masks}; or give --from "
         "images to pack all as images"
     )
+
+
+def are_repeated(directories: Iterable[str], depth: int) -> bool:
+    """Return whether each side, at a depth from 1, holds one directory of its own name."""
+    parts = (path.split("/")[depth - 1 : depth + 1] for path in directories)
+    return all(len(each) == 2 and each[0] == each[1] for each in parts)
 
 
 def with_sides_of_directories(catalog: Catalog) -> tuple[Catalog, list[Finding]]:

@@ -264,29 +264,36 @@ def are_sides(names: Iterable[str]) -> bool:
     return bool(by_rest) and (is_plain or all(len(own) > 1 for own in by_rest.values()))
 
 
-def sides_among(names: Iterable[str]) -> list[str]:
-    """Return which names are those of sides of one data set; others may lie between them."""
-    by_rest: dict[str, dict[str, str]] = {}
-    for name in sorted(names):
+def have_sides(names: Iterable[str]) -> bool:
+    """Return whether some of these directories are sides of one data set, one for training.
+
+    Those beside them are its sides as well: `query` beside `bounding_box_train` and
+    `bounding_box_test`, or `unlabeled2017`.
+    """
+    by_rest: dict[str, list[str]] = {}
+    for name in names:
         if (found := side_name(name)) is not None:
-            by_rest.setdefault(re.sub(r"[\W\d_]", "", found.rest), {})[name] = found.side
-    sides = (own for own in by_rest.values() if len(set(own.values())) > 1)
-    return list(chain.from_iterable(sides))
+            by_rest.setdefault(re.sub(r"[\W\d_]", "", found.rest), []).append(found.side)
+    return any("train" in own and 1 < len(own) == len({*own}) for own in by_rest.values())
 
 
-def depth_of_sides(directories: Iterable[str]) -> int:
-    """Return at which depth, from 1, the paths of directories lead through sides; 0 if nowhere."""
+def depth_of_sides(directories: Iterable[str], *, alone: bool = False) -> int:
+    """Return at which depth, from 1, the paths of directories lead through sides; 0 if nowhere.
+
+    Args:
+        directories: The paths.
+        alone: Whether all directories there have to be called like sides.
+    """
     paths = [path.split("/") for path in directories]
-    ends = paths[0], paths[-1]
-    for depth in range(min(map(len, ends))):
-        if not any(side_name(each[depth]) or is_companion(each[depth]) for each in ends):
-            continue  # two paths are enough to know this of most trees
-        if any(len(each) <= depth for each in paths):
-            return 0
+    for depth in range(min(map(len, paths))):
+        if not any(side_name(each[depth]) or is_companion(each[depth]) for each in paths):
+            continue
         below: dict[str, set[str]] = {}
         for each in paths:
             below.setdefault(each[depth], set()).add("/".join(each[depth + 1 :]))
         if are_sides(below) or _are_a_set_and_its_side(below):
+            return depth + 1
+        if not alone and "" not in below and have_sides(below):
             return depth + 1
     return 0
 

@@ -188,6 +188,12 @@ def _lie_together(paths: Sequence[str]) -> bool:
     return len(set(map(posixpath.dirname, paths))) == 1
 
 
+def has_several_splits(given: ClassDirectories) -> bool:
+    """Return whether directories are called like several splits, such as `train` and `test`."""
+    splits = _called(given.classes, SPLITS)
+    return len({SPLITS[path.rpartition("/")[2].lower()] for path in splits}) > 1
+
+
 def _splits(given: ClassDirectories) -> Facts | None:
     splits = _called(given.classes, SPLITS)
     return {"names": format_some([f"{split}/" for split in splits])} if splits else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import dsprep
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding, count_skipped, notes_of
 from dsprep.sources.labels.classes import named_by_directories
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
+from tests.sources.boxes import write
 
 
 def fill(root: Path, *directories: str) -> Path:
@@ -86,42 +89,41 @@ def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("directories", "said"),
     [
-        (("ant", "train/bee", "valid/ant"), "dsprep pack {root}/train, or {root}/valid"),
         (("Train", "train", "TEST"), "give --sides-from 1; to read one split"),
         (("a/holdout/x", "a/dev/x", "b/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
-        (("ant/train", "ant/test", "bee/train", "bee/x"), "or list it with --list"),
-        (("images/cat", "depth/cat", "x/cat"), "name {root}/images as the source"),
+        (("ant/train", "ant/test", "bee/train", "cow"), "or list it with --list"),
     ],
 )
 @pytest.mark.parametrize("parts", [False, True])
-def test_sides_and_kinds_of_files_are_said(
+def test_sides_that_would_be_parts_of_classes_are_refused(
     tmp_path: Path, directories: tuple[str, ...], said: str, parts: bool
 ) -> None:
-    (note,) = notes(fill(tmp_path, *directories), parts=parts)
-    assert said.format(root=tmp_path) in note
+    root = fill(tmp_path, *directories)
+    with pytest.raises(SourceError) as refused:
+        read_source(make_source(str(root), parts=parts))
+    assert said.format(root=tmp_path) in str(refused.value)
+    assert "to take all directories for classes: --from images" in str(refused.value)
+    assert read_source(make_source(str(root), kind="images"))[0].classes
 
 
-def test_sides_beside_other_directories_are_said(tmp_path: Path) -> None:
+def test_kinds_of_files_are_said(tmp_path: Path) -> None:
+    (note,) = notes(fill(tmp_path, "images/cat", "depth/cat", "x/cat"))
+    assert f"name {tmp_path}/images as the source" in note
+
+
+def test_directories_beside_sides_are_sides_as_well(tmp_path: Path) -> None:
     root = tmp_path / "market"
     for at, side in enumerate(("bounding_box_test", "bounding_box_train", "query", "query")):
         fill(root, side)
         for person in ("0001", "0002"):
             (root / side / f"{person}_c{at}s1.jpg").write_bytes(bytes([at]))
         (root / side / "1.jpg").unlink()
-    said, hint = notes(root)
-    assert said.startswith(
-        "bounding_box_test/, bounding_box_train/ are called like sides of a data"
-    )
-    assert said.endswith(f"name it as the source: dsprep pack {root}/bounding_box_test")
+    catalog, findings = read_source(make_source(str(root)))
+    assert catalog.sides == ("bounding_box_train", "bounding_box_test", "query")
+    said, hint = notes_of(findings)
+    assert said.endswith("bounding_box_test/, query/ are sides of the data set, not classes")
     assert hint == "--label-regex '^([^._-]+)[._-]' takes 2 classes from file names: 0001, 0002"
-
-
-def test_sides_with_classes_beside_another_directory_are_said(tmp_path: Path) -> None:
-    sides = ("seg_test/seg_test", "seg_train/seg_train")
-    root = fill(tmp_path, *(f"{side}/{name}" for side in sides for name in "ab"), "seg_pred/x")
-    (said,) = (note for note in notes(root) if "are called like sides" in note)
-    assert said.startswith("seg_test/, seg_train/ are called like sides of a data set, but not seg")
-    assert not notes(root / "seg_train")
+    assert not read_source(make_source(str(root), kind="images"))[0].sides
 
 
 def test_directories_of_kinds_of_files_are_said(tmp_path: Path) -> None:
@@ -155,6 +157,14 @@ def test_directories_of_kinds_of_files_are_said(tmp_path: Path) -> None:
         ),
         (("train/train_images/cat", "val/val_images/cat"), ("train", "val"), ("cat",)),
         (("bbox_train/a/x", "bbox_val/a/y"), ("bbox_train", "bbox_val"), ("x", "y")),
+        (("ant", "train/bee", "valid/ant"), ("train", "valid", "ant"), ("ant", "bee")),
+        (
+            ("seg_train/seg_train/sea", "seg_test/seg_test/sea", "seg_pred/seg_pred"),
+            ("seg_train", "seg_test", "seg_pred"),
+            ("sea",),
+        ),
+        (("ant", "dev_board", "test_board"), (), ("ant", "dev_board", "test_board")),
+        (("ant", "train", "bus"), (), ("ant", "bus", "train")),
         (("trainA", "trainB", "testA", "testB"), ("trainA", "trainB", "testA", "testB"), None),
         (("train/train/x", "test/train/x", "test/y/z"), ("train", "test"), ("train/x", "y/z")),
     ],
@@ -171,7 +181,7 @@ def test_directories_that_are_called_like_sides_are_sides(
     if sides:
         assert "are sides of the data set, not classes" in findings[0].detail
     catalog, _ = read_source(make_source(str(root), kind="images"))
-    assert catalog.sides == sides
+    assert catalog.sides == (() if {"ant", "seg_pred"} & {*sides} else sides)
 
 
 def test_images_beside_sides_that_are_called_like_masks_are_refused(tmp_path: Path) -> None:
@@ -259,9 +269,19 @@ def test_the_names_of_a_list_of_classes_win(tmp_path: Path) -> None:
     assert (catalog.sides, catalog.classes) == ((), ("dev", "test"))
 
 
-def test_sides_of_which_one_has_classes_are_refused(tmp_path: Path) -> None:
-    root = fill(tmp_path, "train/ant", "test")
-    with pytest.raises(SourceError, match=r"not 'test/1\.jpg': name the sides one by one, such as"):
+def test_images_of_a_side_without_classes_have_no_label(tmp_path: Path) -> None:
+    images = ("train/ant/1.jpg", "train/bee/1.jpg", "test/2.jpg", "test/3.jpg")
+    root = write(tmp_path / "data", dict.fromkeys(images))
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
+    assert report.sides == {"train": 2, "test": 2}
+    assert "test/ without directories of classes: the images there have no label" in report.notes
+    with tarfile.open(tmp_path / "out" / "test-000000.tar") as tar:
+        assert sorted(tar.getnames()) == ["test/2.jpg", "test/3.jpg"]
+    assert dsprep.verify(tmp_path / "out", against=root).samples == 4
+    with pytest.raises(SourceError, match="a list has one for each: give the directory of a side"):
+        dsprep.create_list(root, out=tmp_path / "a.lst")
+    fill(root, "test/ant")
+    with pytest.raises(SourceError, match="2 images of the side test lie in no directory of a cl"):
         read_source(make_source(str(root)))
 
 

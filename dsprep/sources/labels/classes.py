@@ -18,7 +18,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import CLASSES, classes_path, read_classes
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
-from dsprep.places.files import depth_of_sides_in, directories_of
+from dsprep.places.files import are_repeated, depth_of_sides_in, directories_of
 from dsprep.places.names import FILE_WORDS, is_word_for_files
 from dsprep.sources.advice import (
     CLASSES_IN_NAMES,
@@ -27,6 +27,7 @@ from dsprep.sources.advice import (
     TABLE_BESIDE,
     ClassDirectories,
     advise,
+    has_several_splits,
 )
 from dsprep.storage.files import exists, is_file
 from dsprep.storage.local import LARGEST
@@ -146,7 +147,7 @@ def named_by_directories(
     (``train/train_images/cat`` and ``val/val_images/cat``). The sides lie at a depth, from 1; 0 if
     there are none. Names that are ``given`` win.
     """
-    below = {path: without_side(path, depth) for path in sorted(directories)}
+    below = without_sides(sorted(directories), depth)
     if given and given >= set(below.values()):
         return DirectoryClasses(below)
     by_side: dict[str, list[str]] = {}
@@ -205,7 +206,7 @@ def unclassed(directories: Sequence[str], depth: int) -> list[str]:
     In ``data/train/cat/1.jpg`` and ``data/val/2.jpg``, the directory ``data`` is no class, and
     neither is any other that all sides lie in.
     """
-    below = {path: without_side(path, depth) for path in directories}
+    below = without_sides(directories, depth)
     names = {*below.values()} if depth else set()
     tops = {"/".join(path.split("/")[: depth - 1]) for path in directories} if depth else set()
     holders = {
@@ -219,10 +220,16 @@ def unclassed(directories: Sequence[str], depth: int) -> list[str]:
     ]
 
 
-def without_side(directory: str, depth: int) -> str:
-    """Return the path of a directory without the side at a depth, from 1; 0 if there is none."""
-    parts = directory.split("/")
-    return "/".join(parts[: depth - 1] + parts[depth:]) if depth else directory
+def without_sides(directories: Sequence[str], depth: int) -> dict[str, str]:
+    """Return the paths of directories without the sides at a depth, from 1; 0 if there are none.
+
+    Sides that hold a directory of their own name are left out with that, as `sides_of` does.
+    """
+    if not depth:
+        return {path: path for path in directories}
+    end = depth + are_repeated(directories, depth)
+    parts = ((path, path.split("/")) for path in directories)
+    return {path: "/".join(each[: depth - 1] + each[end:]) for path, each in parts}
 
 
 def common_parent(paths: Iterable[str]) -> str:
@@ -272,12 +279,14 @@ def classes_of_directories(
             "class or out of the folder, or give the labels in a list"
         )
     if whole:
-        named = DirectoryClasses({path: without_side(path, depth) for path in every})
+        named = DirectoryClasses(without_sides(every, depth))
     else:
         named = named_by_directories(every, depth, frozenset(classes or ()))
     if named.of_files:
         return None, None, [Finding("note", "", _said_of_files(named.of_files))]
     names = sorted(set(named.classes.values()))
+    if classes is None and not whole:
+        _refuse_sides(ClassDirectories(names, os.path.join(root, top, named.dropped)), root)
     classes = number_classes(names, known, root)
     notes = [*notes_on_directories(names, os.path.join(root, top, named.dropped), unread)]
     notes += notes_on_order(known, classes)
@@ -285,6 +294,15 @@ def classes_of_directories(
     of_each = [numbers[named.classes[path]] for path in every]
     column = directories.replace_strict(every, of_each, return_dtype=pl.Int64)
     return column.alias("cls"), classes, notes
+
+
+def _refuse_sides(given: ClassDirectories, root: str) -> None:
+    """Refuse classes whose names have several sides: images for tests would be among others."""
+    found = advise(SPLITS_AS_CLASSES, given._replace(root=given.root.rstrip("/")))
+    if found and has_several_splits(given):
+        raise SourceError(
+            f"{root}: {found.seen}; {found.do}; to take all directories for classes: --from images"
+        )
 
 
 def matches_in(texts: pl.Series, regex: str, option: str) -> pl.Series:

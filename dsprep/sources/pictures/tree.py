@@ -9,11 +9,12 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dsprep.catalog import Catalog, Inferred, SourceScan
+from dsprep.catalog import Annotated, Catalog, Inferred, SourceScan
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
@@ -26,9 +27,9 @@ from dsprep.places.files import (
     sides_of,
     with_sides_of_directories,
 )
-from dsprep.places.names import SPLITS, sides_among
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import IMAGE, LABEL, Field, Schema
 from dsprep.sources.advice import DIRECTORY_AS_LIST, TABLE_BESIDE, advise
 from dsprep.sources.heads import is_harmless
 from dsprep.sources.labels.cells import refuse_annotations
@@ -42,7 +43,7 @@ from dsprep.sources.labels.classes import (
     names_beside,
 )
 from dsprep.sources.labels.table import read_table
-from dsprep.sources.readers import FileReader
+from dsprep.sources.readers import FieldsReader, FileReader
 from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
@@ -121,8 +122,6 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     if depth:
         below, sides, column = sides_of(table["path"], depth, root)
         table = table.with_columns(column)
-        if source.label_regex is None:
-            _require_classes_in_sides(table["path"], below, sides, depth, root, top)
     if source.sides_from is None and sides:
         beside = advise(TABLE_BESIDE, only, path=only)
         unread = f"; {beside.seen}: {beside.do}" if beside else ""
@@ -133,17 +132,25 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
         )
     else:
         # The class of an image is the path of its directory; without directories, there are none.
+        bare = _sides_without_classes(table, below, sides, root)
+        own = table.filter(~pl.col("side").is_in(bare)) if bare else table
         numbers, classes, more = classes_of_directories(
-            *(table["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
+            *(own["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
         )
-        if not depth:
-            notes += _notes_on_sides(classes or (), below, root)
+        if len(own) < len(table) and numbers is not None:
+            labels = own.select("index", numbers)
+            joined = table.select("index").join(labels, on="index", how="left")
+            numbers = joined.sort("index")["cls"]
+            named = format_some([f"{sides[at]}/" for at in bare])
+            said = f"{named} without directories of classes: the images there have no label"
+            more = [*more, Finding("note", "", said)]
     notes += more
     if numbers is None and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
-    table = table.with_columns([] if numbers is None else [numbers])
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
     catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth)))
+    if numbers is not None:
+        catalog = _with_labels(catalog, numbers)
     return catalog, [*files.findings, *notes]
 
 
@@ -160,23 +167,6 @@ def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred
         yield Inferred("classes", catalog.classes, "what the regular expression finds in names")
 
 
-def _notes_on_sides(classes: Sequence[str], paths: pl.Series, root: str) -> list[Finding]:
-    """Say which classes are called like sides, if not all are: `bounding_box_train`, `query`."""
-    tops = dict.fromkeys(name.partition("/")[0] for name in classes)
-    sides = [side for side in sides_among(tops) if side.lower() not in SPLITS]
-    others = [name for name in tops if name not in sides]
-    if not sides or not others:
-        return []
-    are, named = (format_some([f"{name}/" for name in some]) for some in (sides, others))
-    first = shlex.quote(os.path.join(root, sides[0]))
-    detail = (
-        f"{are} are called like sides of a data set, but not {named}: all are classes here; to "
-        f"read one side, name it as the source: dsprep pack {first}"
-    )
-    hint = hint_in_names(paths)
-    return [Finding("note", "", each) for each in (detail, hint) if each]
-
-
 def _only_table(files: Files, root: str) -> str:
     """Return the table of text that lies among images and may have their labels, if it is one."""
     tables = [each.path for each in files.findings if each.path.lower().endswith((".csv", ".tsv"))]
@@ -184,17 +174,51 @@ def _only_table(files: Files, root: str) -> str:
     return os.path.join(root if files.others is None else "", *tables) if len(tables) == 1 else ""
 
 
-def _require_classes_in_sides(
-    paths: pl.Series, below: pl.Series, sides: Sequence[str], depth: int, root: str, top: str
-) -> None:
-    """Refuse sides in which only some images lie in the directory of a class."""
+def _sides_without_classes(
+    table: pl.DataFrame, below: pl.Series, sides: Sequence[str], root: str
+) -> Sequence[int]:
+    """Return the sides without directories of classes, as those for tests often are.
+
+    They are none if no side has any; one that has some for a part of its images is refused.
+    """
+    if not sides:
+        return ()
     lacks = ~below.str.contains("/", literal=True)
-    if not lacks.any() or lacks.all():
-        return
-    side = os.path.join(root, top, *paths[0].split("/")[:depth])
-    raise SourceError(
-        f"{root}: has the sides {format_some(sides)}, and some images lie in a directory of their "
-        f"class, but not {paths.filter(lacks)[0]!r}: name the sides one by one, such as {side}"
+    found = table.select("path", "side", lacks=lacks)
+    shares = found.group_by("side").agg(pl.col("lacks").mean()).sort("side")
+    bare = shares.filter(pl.col("lacks") == 1)["side"].to_list()
+    if len(bare) == len(sides):
+        return ()
+    if wrong := shares.filter(pl.col("lacks").is_between(0, 1, closed="none"))["side"].to_list():
+        lost = found.filter(pl.col("lacks") & (pl.col("side") == wrong[0]))["path"]
+        raise SourceError(
+            f"{root}: {len(lost):,} images of the side {sides[wrong[0]]} lie in no directory of a "
+            f"class, and others do, {lost[0]!r} among them: move them into the directory of their "
+            "class or out of the folder, or give the labels in a list"
+        )
+    return bare
+
+
+def _with_labels(catalog: Catalog, numbers: pl.Series) -> Catalog:
+    """Return a catalog with class numbers; if some are null, the label is a field with gaps."""
+    if not numbers.null_count():
+        return replace(catalog, table=catalog.table.with_columns(numbers))
+    values = [(number,) for number in numbers.to_list()]
+    columns = catalog.table.columns
+    at = columns.index("side") if "side" in columns else len(columns)
+    fields = (
+        Field(IMAGE, "image", places=((IMAGE,),), told="the files"),
+        Field(LABEL, "class", True, catalog.classes or (), ((LABEL,),), told="the files"),
+    )
+    return replace(
+        catalog,
+        table=catalog.table.insert_column(at, catalog.table["index"].alias("annotation")),
+        reader=FieldsReader(catalog.reader, names=(LABEL,)),
+        schema=Schema(fields, IMAGE, LABEL, "folder"),
+        schema_known=True,
+        annotated=Annotated(
+            None, sha256(repr(values).encode()).hexdigest(), range(len(values)), values
+        ),
     )
 
 
