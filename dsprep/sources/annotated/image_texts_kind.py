@@ -71,7 +71,7 @@ class ImageTextsKind(AnnotationKind):
         return any(self.is_own(name, head) for name, head in path.heads.items())
 
     def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
-        from dsprep.sources.annotated.image_texts import lists_among
+        from dsprep.sources.side_lists import lists_among
 
         return sorted({*place.files_like(self._names, self.is_own), *lists_among(place.others)})
 
