@@ -154,6 +154,15 @@ def _classes_in(regex: str) -> Callable[[pl.Series], Facts | None]:
     return test
 
 
+_NUMBERS = r"^(\d{1,3})_\d+_\d+"  # 25_0_3_20170116174525125.jpg, as UTKFace has age, sex and so on
+
+
+def _numbers_in_names(names: pl.Series) -> Facts | None:
+    are_so = len(names) > 1 and names.str.contains(_NUMBERS).all()
+    found = names.str.extract(_NUMBERS).n_unique() > 1 if are_so else False
+    return {"name": quoted(names[0]), "regex": _NUMBERS} if found else None
+
+
 class ClassDirectories(NamedTuple):
     """Directories that are taken for classes."""
 
@@ -347,13 +356,22 @@ TABLE_TO_SPLIT = (
 )
 """What is split: tests get its path."""
 
-CLASSES_IN_NAMES = tuple(
+CLASSES_IN_NAMES = (
     Advice(
-        "classes in file names: {some}",
-        _classes_in(regex),
-        "--label-regex '{regex}' takes {count:,} classes from file names: {some}",
-    )
-    for regex in (r"^(\w+?)[._-]?\d+\.", r"^([^._-]+)[._-]")  # dog.0.jpg, Abyssinian_1.jpg
+        "names of several numbers: {name}",
+        _numbers_in_names,
+        "names of files have several numbers, such as {name}: --label-regex '{regex}' takes the "
+        "first one for the class, with --label-type float for a number",
+    ),
+    *(
+        Advice(
+            "classes in file names: {some}",
+            _classes_in(regex),
+            "--label-regex '{regex}' takes {count:,} classes from file names: {some}",
+        )
+        # dog.0.jpg, obj1__0.png, Abyssinian_1.jpg
+        for regex in (r"^(\w+?)[._-]*\d+\.", r"^([^._-]+)[._-]")
+    ),
 )
 """Images without labels: tests get the names of their files."""
 

@@ -41,6 +41,7 @@ EXAMPLES: dict[str, list[object]] = {
     "TAGS_OF_LABELS": [TAGS],
     "TABLE_TO_SPLIT": ["labels.CSV"],
     "CLASSES_IN_NAMES": [
+        pl.Series([f"{age}_{age % 2}_20170116174525125.jpg.chip.jpg" for age in (25, 26)]),
         pl.Series([f"{name}.{number}.jpg" for name in ("cat", "dog") for number in range(2)]),
         pl.Series([f"{name}-{side}.jpg" for name in ("cat", "dog") for side in ("left", "top")]),
     ],

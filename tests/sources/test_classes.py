@@ -197,6 +197,12 @@ def test_images_beside_sides_that_are_called_like_masks_are_refused(tmp_path: Pa
     assert catalog.sides == ("train", "val", "trainannot", "valannot")
 
 
+def test_classes_in_the_names_of_one_directory_are_said(tmp_path: Path) -> None:
+    root = write(tmp_path, {f"coil/obj{at % 3}__{at}.png": None for at in range(9)})
+    said = r"--label-regex '^(\w+?)[._-]*\d+\.' takes 3 classes from file names: obj0, obj1, obj2"
+    assert notes(root) == notes(root / "coil") == [said]
+
+
 # Directories that say nothing of classes
 
 

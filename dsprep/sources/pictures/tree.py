@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -44,6 +44,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.labels.table import read_table
 from dsprep.sources.readers import FieldsReader, FileReader
+from dsprep.sources.side_lists import listed_sides
 from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
@@ -115,17 +116,8 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     root, is_named = source.root, source.kind is not None
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, source)}")
-    table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
-    only, notes = _only_table(files, root), list[Finding]()
-    below, sides = table["path"], tuple[str, ...]()
-    depth = source.sides_from or depth_unless_classes(below, known, root, is_named)
-    if depth:
-        below, sides, column = sides_of(table["path"], depth, root)
-        table = table.with_columns(column)
-    if source.sides_from is None and sides:
-        beside = advise(TABLE_BESIDE, only, path=only)
-        unread = f"; {beside.seen}: {beside.do}" if beside else ""
-        notes.append(Finding("note", "", f"{said_of_sides(sides)}{unread}"))
+    only = _only_table(files, root)
+    table, below, sides, depth, files, notes = _with_sides(source, files, known, only)
     if source.label_regex is not None:
         numbers, classes, more = classes_in_names(
             below, root, known, source.label_regex, source.choice.label_type
@@ -145,7 +137,8 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
             said = f"{named} without directories of classes: the images there have no label"
             more = [*more, Finding("note", "", said)]
     notes += more
-    if numbers is None and (hint := hint_in_names(below)):
+    tells_none = numbers is None or (len(classes or ()) == 1 and source.label_regex is None)
+    if tells_none and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
     catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth)))
@@ -154,10 +147,66 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     return catalog, [*files.findings, *notes]
 
 
+class _Sided(NamedTuple):
+    """Images with their sides.
+
+    Attributes:
+        table: The images that are taken, in order, with the column `side` if there are sides.
+        below: Their paths without directories that are sides.
+        sides: The names of the sides.
+        depth: The depth of directories that are sides, from 1; 0 if there are none.
+        files: The files, without lists that were read.
+        notes: What was noticed.
+    """
+
+    table: pl.DataFrame
+    below: pl.Series
+    sides: tuple[str, ...]
+    depth: int
+    files: Files
+    notes: list[Finding]
+
+
+def _with_sides(source: Source, files: Files, known: Known, only: str) -> _Sided:
+    """Take the sides of images from directories or, if none are sides, from lists."""
+    table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
+    paths, is_named = table["path"], source.kind is not None
+    depth = source.sides_from or depth_unless_classes(paths, known, source.root, is_named)
+    if not depth:
+        return _sides_by_lists(source, files, table)
+    below, sides, column = sides_of(paths, depth, source.root)
+    notes = []
+    if source.sides_from is None:
+        beside = advise(TABLE_BESIDE, only, path=only)
+        unread = f"; {beside.seen}: {beside.do}" if beside else ""
+        notes = [Finding("note", "", f"{said_of_sides(sides)}{unread}")]
+    return _Sided(table.with_columns(column), below, sides, depth, files, notes)
+
+
+def _sides_by_lists(source: Source, files: Files, table: pl.DataFrame) -> _Sided:
+    """Take the sides of images from lists; images that these do not name are left out."""
+    paths = table["path"]
+    if source.kind is not None:
+        return _Sided(table, paths, (), 0, files, [])
+    listed = listed_sides(source, files, paths)
+    if not listed.names:
+        return _Sided(table, paths, (), 0, files, [*listed.findings])
+    table = table.with_columns(pl.Series("side", listed.numbers, dtype=pl.Int64))
+    lost = table.filter(pl.col("side").is_null())["path"]
+    table = table.drop_nulls("side").with_columns(index=pl.int_range(pl.len()))
+    left = [each for each in files.findings if each.path not in listed.read]
+    notes = [*listed.findings, *(Finding("unlisted", path) for path in lost)]
+    files = files._replace(findings=left)
+    return _Sided(table, table["path"], listed.names, 0, files, notes)
+
+
 def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred]:
     """Yield what the names of directories and files tell, for a layout."""
-    if catalog.sides:
+    if catalog.sides and depth:
         yield Inferred("sides_from", depth, said_of_sides(catalog.sides))
+    elif catalog.sides:
+        named = format_some(catalog.sides)
+        yield Inferred("sides_from", None, f"lists tell the sides: {named}")
     if catalog.classes is None:
         why = "nothing tells the labels of the images: a table, a list or names of files could"
         yield Inferred("labels", None, why)
