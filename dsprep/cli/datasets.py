@@ -220,14 +220,15 @@ def append(dataset: str, **options: Any) -> int:
 def index(dataset: str, **options: Any) -> int:
     """Write the indexes of existing shards.
 
-    DATASET is a directory of shards, one shard, or a manifest, written by any tool. dsprep keeps a
-    correct index and replaces a wrong one. It reads only the headers of shards. For a manifest,
-    which has checksums, it reads whole shards.
+    DATASET is a directory of shards, one shard, or a manifest, written by any tool; on S3, a prefix.
+    dsprep keeps a correct index and replaces a wrong one. It reads only the headers of shards. For
+    a manifest, which has checksums, it reads whole shards.
 
     \b
     RecordIO    mxnet     SHARD.idx, for MXIndexedRecordIO and ImageRecordIter
     WebDataset  dali      SHARD.idx, as DALI's wds2idx writes it
                 wids      NAME.json, over all shards
+                energon   SHARD.tar.idx and .nv-meta/, with --energon
     TFRecord    dali      SHARD.idx, as DALI's tfrecord2idx writes it
     all         manifest  manifest.json, if there is none
 
@@ -238,6 +239,7 @@ def index(dataset: str, **options: Any) -> int:
     Examples:
       dsprep shard index shards/
       dsprep shard index shards/ --kind dali
+      dsprep shard index s3://bucket/shards/ --energon
       dsprep shard index train.rec --check
     """
     from dsprep.cli.report import index_lines

@@ -18,8 +18,8 @@ from dsprep.findings import Reject
 from dsprep.formats import FORMATS, divides
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
-from dsprep.storage.files import read_bytes
-from dsprep.storage.local import LONGEST_NAME, SCRATCH, open_regular
+from dsprep.storage.files import open_file, read_bytes
+from dsprep.storage.local import LONGEST_NAME, SCRATCH
 from dsprep.storage.stored import crc32c as extend
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ class FileEntry:
     crc32c: int  # checksum of the file's bytes
 
     @staticmethod
-    def of(path: Path, name: str | None = None) -> FileEntry:
+    def of(path: Path | str, name: str | None = None) -> FileEntry:
         """Return the receipt of a file that exists, of any size; it may have another name there."""
         crc = size = 0
-        with open(path, "rb", buffering=0, opener=open_regular) as file:
+        with open_file(str(path)) as file:
             while block := file.read(1 << 20):
                 crc = extend(block, crc)
                 size += len(block)
-        return FileEntry(path.name if name is None else name, size, crc)
+        return FileEntry(os.path.basename(path) if name is None else name, size, crc)
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "bytes": self.bytes, "crc32c": f"{self.crc32c:08x}"}

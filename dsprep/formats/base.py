@@ -135,6 +135,7 @@ class Format(ABC):
     # whether each side of a data set has a directory, or a list, of its own
     divides: ClassVar[bool] = False
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
+    asked_index: ClassVar[str] = ""  # one that is only written if it is asked for; empty for none
     # what must differ between samples: `key`, because readers merge samples with equal keys; or
     # `path`; empty if nothing must
     distinct: ClassVar[str] = ""

@@ -90,6 +90,7 @@ class WebDataset(Format):
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
     numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
+    asked_index: ClassVar[str] = "energon"
     distinct: ClassVar[str] = "key"
     holds_pixels: ClassVar[bool] = True
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))

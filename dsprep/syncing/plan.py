@@ -20,7 +20,10 @@ from dsprep.units import format_count, format_some
 SHARDS, INDEXES, MANIFEST = range(3)
 
 _INDEX_SUFFIXES = (".idx", ".index", ".lst", ".manifest")
-_INDEX_NAMES = ("classes.txt", "rejects.jsonl", "skipped.jsonl", "files.jsonl", "wids.json")
+_INDEX_NAMES = (
+    *("classes.txt", "rejects.jsonl", "skipped.jsonl", "files.jsonl", "wids.json"),
+    *(".info.json", "dataset.yaml", "split.yaml"),  # of Megatron-Energon, in .nv-meta
+)
 
 
 def rank_of(path: str) -> int:

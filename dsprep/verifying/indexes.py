@@ -11,26 +11,33 @@ of the member's bytes, after its headers. For TFRecord it is what ``tfrecord2idx
 ``indexed_file_loader.h`` reads: a line ``OFFSET SIZE`` for each record, its frame included.
 
 ``wids`` is over all shards of a WebDataset; the format makes it, here it is only compared.
+
+``energon`` is Megatron-Energon's for WebDataset; :mod:`dsprep.verifying.energon` makes it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.formats.base import Entry, Format, ShardFacts, Span
+from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
-from dsprep.storage.local import open_regular, write_whole
+from dsprep.storage.files import open_file
+from dsprep.storage.local import write_whole
+from dsprep.storage.store import LARGEST, store_of
 from dsprep.storage.stored import crc32c
+from dsprep.verifying.energon import Shape, offsets_index
 from dsprep.verifying.report import IndexFile, Problem, problem_of
 from dsprep.workers.worker import Report, counted
 
@@ -57,7 +64,7 @@ def dali_line(key: str, members: Iterable[Member]) -> str:
     """Return the line of one sample in DALI's index of a WebDataset shard."""
     parts = []
     for member in members:
-        extension = member.name.removeprefix("./")[len(key) + 1 :]
+        extension = extension_of_member(key, member)
         if not extension or _BLANK.search(extension):
             raise ValueError(f"DALI's index cannot hold the extension of {member.name!r}")
         # DALI only shows the name, which must be one word. GNU tar escapes names for wds2idx, but
@@ -66,6 +73,11 @@ def dali_line(key: str, members: Iterable[Member]) -> str:
         word = name if _PLAIN.fullmatch(name) else "".join(_ESCAPED[b] for b in name.encode())
         parts.append(f"{extension} {member.start} {member.size} {word}")
     return " ".join(parts)
+
+
+def extension_of_member(key: str, member: Member) -> str:
+    """Return the extension of a member of the sample with this key, in its own spelling."""
+    return member.name.removeprefix("./")[len(key) + 1 :]
 
 
 def dali_webdataset(lines: Sequence[str]) -> bytes:
@@ -143,28 +155,54 @@ def wids_difference(data: bytes, shards: Sequence[ShardFacts]) -> str | None:
 
 
 def settle(
-    path: Path, kind: str, data: bytes, difference: Difference | None, scratch: Path | None
+    path: str, kind: str, data: bytes, difference: Difference | None, scratch: Path | None
 ) -> IndexFile:
     """Compare an index with the expected bytes, and write it if it is missing or wrong.
 
     Without a ``scratch`` directory for the temporary file, the index is only compared.
     """
-    state, detail = "missing", ""
-    try:
-        with open(path, "rb", opener=open_regular) as file:
-            have: bytes | None = file.read(4 * len(data) + _MARGIN)
-    except FileNotFoundError:
-        have = None
-    except OSError as error:
-        have = str(error).encode()  # the text of the error differs from any index
+    found = compared(path, kind, data, difference)
+    if scratch is not None and found.state != "unchanged":
+        store, key = store_of(path)
+        if store.has_rename:
+            write_whole(Path(path), data, scratch)
+        else:  # an object appears as a whole
+            store.put(key, data)
+    return found
+
+
+def compared(path: str, kind: str, data: bytes, difference: Difference | None) -> IndexFile:
+    """Compare an index with the expected bytes."""
+    state, detail, name = "missing", "", os.path.basename(path)
+    have = present(path, 4 * len(data) + _MARGIN)
     if have is not None:
         wrong = _first_difference(have, data) if difference is None else difference(have)
         if have == data or not wrong:
-            return IndexFile(FileEntry(path.name, len(have), crc32c(have)), kind, "unchanged")
+            return IndexFile(FileEntry(name, len(have), crc32c(have)), kind, "unchanged")
         state, detail = "wrong", wrong
-    if scratch is not None:
-        write_whole(path, data, scratch)
-    return IndexFile(FileEntry(path.name, len(data), crc32c(data)), kind, state, detail)
+    return IndexFile(FileEntry(name, len(data), crc32c(data)), kind, state, detail)
+
+
+def present(path: str, limit: int = LARGEST) -> bytes | None:
+    """Return the first bytes of an index; None if it is missing."""
+    try:
+        with open_file(path) as file:
+            return file.pread(limit, 0)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return str(error).encode()  # the text of the error differs from any index
+
+
+def binary_difference(index: bytes, expected: bytes) -> str | None:
+    """Say what is wrong with an index of numbers of 64 bits."""
+    if len(index) != len(expected):
+        return f"has {len(index):,} bytes, not {len(expected):,}"
+    have, want = (memoryview(data).cast("Q") for data in (index, expected))
+    for number, (one, other) in enumerate(zip(have, want, strict=True), start=1):
+        if one != other:
+            return f"number {number:,} is {one}, not {other}"
+    return None
 
 
 def _first_difference(have: bytes, want: bytes) -> str:
@@ -179,8 +217,10 @@ def _first_difference(have: bytes, want: bytes) -> str:
     return f"has {len(have_lines) - 1:,} lines, not {len(want_lines) - 1:,}"
 
 
-def index_name(name: str, layout: Format) -> str:
-    """Return the file name of a shard's index."""
+def index_name(name: str, layout: Format, kind: str = "") -> str:
+    """Return the file name of a shard's index, by default of the kind that readers know."""
+    if kind and kind == layout.asked_index:
+        return f"{name}.idx"
     return name.removesuffix(layout.suffix) + ".idx"
 
 
@@ -190,72 +230,71 @@ def index_name(name: str, layout: Format) -> str:
 class IndexTask(NamedTuple):
     """A shard to index."""
 
-    path: str  # the file
+    path: str  # the file, or its address
     layout: Format  # its format
-    wanted: bool  # whether its index is wanted
+    kinds: tuple[str, ...]  # the kinds of indexes that are wanted for it
     scratch: Path | None  # a directory for unfinished files; None to write nothing
     whole: bool  # whether to read all of it, for its checksum
 
 
 @dataclass
 class ShardWithIndex:
-    """The check of a shard, and its index."""
+    """The check of a shard, and its indexes."""
 
     samples: int = 0  # how many it holds
     bytes: int = 0  # its size on disk
     crc32c: int = 0  # checksum of the shard's bytes; 0 if not all were read
     compressed: bool = False  # whether it is gzip
     long_names: int = 0  # how many of its members have names that wids does not read whole
-    index: IndexFile | None = None  # its index; None if there is none
-    without: str = ""  # why it has none, though one is wanted
+    indexes: Sequence[IndexFile] = ()  # its indexes
+    # why it lacks one that is wanted, by the kind of that index
+    without: dict[str, str] = field(default_factory=dict)
+    shapes: Counter[Shape] = field(default_factory=Counter)  # the extensions that samples have
     # whether ids are those of several samples, so that the keys in its index are positions
     repeats: bool = False
     problem: Problem | None = None  # what is wrong with it
 
 
 def make_index(task: IndexTask, report: Report) -> ShardWithIndex:
-    """Read a shard, and make its index if it is whole."""
-    found, path = ShardWithIndex(), Path(task.path)
+    """Read a shard, and make its indexes if it is whole."""
+    found = ShardWithIndex()
     try:
         with ShardStream(task.path, headers=not task.whole) as stream:
             found.compressed = stream.compressed
-            data, difference = _draft(task, stream, found, report)
-            found.bytes = path.stat().st_size
+            drafts = _drafts(task, stream, found, report)
+            found.bytes = stream.facts().size
             if task.whole:
                 found.bytes, found.crc32c = stream.checksum()
     except (DamagedShard, SourceError, OSError) as error:
-        found.problem = problem_of(error, path)
+        found.problem = problem_of(error, task.path)
         return found
     if found.compressed:
-        found.without = "is gzip, in which nothing can be found by its offset"
-    if not task.wanted:
-        found.without = ""
-    elif not found.without and data is not None:
-        index = path.with_name(index_name(path.name, task.layout))
-        found.index = settle(index, task.layout.shard_index, data, difference, task.scratch)
+        why = "is gzip, in which nothing can be found by its offset"
+        found.without = dict.fromkeys(task.kinds, why)
+    above, slash, name = task.path.rpartition("/")
+    found.indexes = [
+        settle(
+            f"{above}{slash}{index_name(name, task.layout, kind)}",
+            kind,
+            *drafts[kind],
+            task.scratch,
+        )
+        for kind in task.kinds
+        if kind in drafts and kind not in found.without
+    ]
     return found
 
 
-def _draft(
-    task: IndexTask, stream: ShardStream, found: ShardWithIndex, report: Report
-) -> tuple[bytes | None, Difference | None]:
-    """Read a shard to its end, and return what its index should hold."""
-    kind, lines = task.layout.shard_index, []
+_Drafts = dict[str, tuple[bytes, Difference | None]]
+"""What each kind of index should hold, and what says how another one differs."""
+
+
+def _drafts(task: IndexTask, stream: ShardStream, found: ShardWithIndex, report: Report) -> _Drafts:
+    """Read a shard to its end, and return what its indexes should hold."""
     groups = task.layout.groups(stream)
-    for group in counted(groups or (), report, lambda: stream.offset):
-        found.samples += 1
-        members = group.members.values()
-        found.long_names += sum(len(member.name.encode()) > MAX_NAME for member in members)
-        if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
-            continue
-        try:
-            lines.append(dali_line(group.key, members))
-        except ValueError as error:
-            found.without = found.without or str(error)
     if groups is not None:
-        if not lines:
-            found.without = found.without or "holds no samples, and DALI takes no index of none"
-        return dali_webdataset(lines), None
+        return _drafts_of_groups(task, stream, groups, found, report)
+    kind = task.layout.shard_index
     offsets, sizes, ids = array("q"), array("q"), array("Q")
     # What is read anyway, for a checksum, is checked, too.
     read: Iterator[Entry | Span] = (task.layout.read if task.whole else task.layout.spans)(stream)
@@ -265,9 +304,43 @@ def _draft(
         sizes.append(entry.size)
         ids.append(entry.id if isinstance(entry, Span) else entry.sample.id)
     if kind == "dali":
-        return dali_tfrecord(offsets, sizes), None
+        return {kind: (dali_tfrecord(offsets, sizes), None)}
     if kind != "mxnet":
-        return None, None
-    found.repeats = repeat(ids)
+        return {}
+    found.repeats = kind in task.kinds and repeat(ids)
     difference = partial(mxnet_difference, ids=ids, offsets=offsets, by_key=True)
-    return mxnet_index(ids, offsets), difference
+    return {kind: (mxnet_index(ids, offsets), difference)}
+
+
+def _drafts_of_groups(
+    task: IndexTask,
+    stream: ShardStream,
+    groups: Iterable[Group],
+    found: ShardWithIndex,
+    report: Report,
+) -> _Drafts:
+    """Read a shard whose samples have members, and return what its indexes should hold."""
+    lines, starts, end = list[str](), array("Q"), 0
+    for group in counted(groups, report, lambda: stream.offset):
+        found.samples += 1
+        members = group.members.values()
+        found.long_names += sum(len(member.name.encode()) > MAX_NAME for member in members)
+        starts.append(group.start)
+        end = group.stop
+        extensions = (extension_of_member(group.key, member) for member in members)
+        found.shapes[tuple(sorted(extensions))] += 1
+        if "dali" not in task.kinds or group.key.endswith("/"):
+            continue  # DALI passes over hidden files, and webdataset does not
+        try:
+            lines.append(dali_line(group.key, members))
+        except ValueError as error:
+            found.without.setdefault("dali", str(error))
+    if "dali" in task.kinds and not lines:
+        found.without.setdefault("dali", "holds no samples, and DALI takes no index of none")
+    if "energon" in task.kinds and not starts:
+        found.without["energon"] = "holds no samples, and Megatron-Energon takes no such shard"
+    offsets = offsets_index(starts, end)
+    return {
+        "dali": (dali_webdataset(lines), None),
+        "energon": (offsets, partial(binary_difference, expected=offsets)),
+    }

@@ -57,9 +57,14 @@ class IndexOptions(_Checked):
     check: bool = _index(
         "Write nothing; report missing and wrong indexes as problems.", default=False
     )
+    energon: bool = _index(
+        "Write what NVIDIA Megatron-Energon reads, SHARD.tar.idx and .nv-meta/, and only indexes "
+        "that --kind names besides.",
+        default=False,
+    )
     overwrite: bool = _index(
-        "Replace a manifest that is not of these shards, and a file with the name of the wids "
-        "index.",
+        "Replace a manifest that is not of these shards, a file with the name of the wids index, "
+        "and dataset.yaml and split.yaml of Energon that others wrote.",
         default=False,
     )
     dry_run: bool = option("Run", "Print what would be done, write nothing.", default=False)

@@ -24,7 +24,7 @@ from dsprep.formats import FORMATS, format_of_source, suffixes
 from dsprep.formats.mds_index import read_index
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
-from dsprep.storage.files import system_path
+from dsprep.storage.files import absent, system_path
 from dsprep.storage.local import is_scratch
 from dsprep.storage.store import store_below
 from dsprep.units import format_count
@@ -49,6 +49,11 @@ class Shards:
         return self.destination.directory
 
     @property
+    def place(self) -> Place:
+        """The directory, on a disk or S3, that the shards lie in."""
+        return Place(self.destination.url(self.destination.apart or ""))
+
+    @property
     def hold_tree(self) -> bool:
         """Whether they are a tree of files that a listing describes, and no shards."""
         return self.made.layout.is_tree
@@ -59,7 +64,8 @@ class Shards:
 
     @property
     def present(self) -> list[str]:
-        return [name for name in self.names if (self.directory / name).is_file()]
+        lost = set(absent([self.destination.url(name) for name in self.names]))
+        return [name for name in self.names if self.destination.url(name) not in lost]
 
 
 def find_shards(name: str) -> list[Shards]:

@@ -1,12 +1,15 @@
-"""Let MosaicML Streaming judge: it reads what dsprep writes, and dsprep reads what it writes.
+"""Let MosaicML Streaming and Megatron-Energon judge what dsprep writes, and dsprep read theirs.
 
 python -m scripts.judges [--python .cache/judges/bin/python] [--keep DIR]
 
 Data sets are packed from drawn images in each way that MDS is written: plain, with sides,
 compressed, with other fields. `StreamingDataset` reads them shuffled, with two workers, and each
 sample must have the pixels and values of its source. Data sets that `MDSWriter` writes must be
-those in tests/formats/mds, byte for byte, which `make test` reads. It exits with 1 if a judge
-disagrees.
+those in tests/formats/mds, byte for byte, which `make test` reads.
+
+`energon lint` and Energon's loader read the shards that `dsprep shard index --energon` has indexed.
+What `energon prepare` writes beside the shards in tests/formats/energon must be what lies there,
+which `make test` compares with dsprep's. It exits with 1 if a judge disagrees.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,8 +32,9 @@ import dsprep
 from tests.images import jpeg, png
 
 _MOSAIC = Path(__file__).with_name("mosaic.py")
+_ENERGON = Path(__file__).with_name("energon.py")
 _LOOP = Path("examples/loops/mds_loop.py")
-_GOLDEN = Path("tests/formats/mds")
+_GOLDEN, _PREPARED = Path("tests/formats/mds"), Path("tests/formats/energon")
 _CLASSES = ("cat", "dog")
 _FIELDS = {"caption": "ein Bild", "size": 7, "share": 0.1, "is_day": True, "tags": ["a", "b"]}
 
@@ -43,6 +48,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(options.keep or scratch)
         problems = [*_read_by_mosaic(options.python, root), *_written_by_mosaic(options, root)]
+        problems += [*_read_by_energon(options.python, root), *_prepared(options.python, root)]
     for problem in problems:
         print(problem)
     print("judges: no problems" if not problems else f"judges: {len(problems)} problems")
@@ -91,8 +97,10 @@ def _pixels(data: bytes) -> list[Any]:
         return [image.mode, *image.size, hashlib.sha256(image.tobytes()).hexdigest()]
 
 
-def _read(python: str, directory: Path, split: str = "") -> list[dict[str, Any]]:
-    words = [python, str(_MOSAIC), "read", str(directory), *filter(None, [split])]
+def _read(
+    python: str, directory: Path, split: str = "", judge: Path = _MOSAIC
+) -> list[dict[str, Any]]:
+    words = [python, str(judge), "read", str(directory), *filter(None, [split])]
     done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=300)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
@@ -138,6 +146,34 @@ def _written_by_mosaic(options: argparse.Namespace, root: Path) -> Iterator[str]
             yield f"{name}: is not in both {written} and {_GOLDEN}"
         elif not is_stamped and one.read_bytes() != other.read_bytes():
             yield f"{name}: is not as in {_GOLDEN}"
+
+
+def _read_by_energon(python: str, root: Path) -> Iterator[str]:
+    sides = {side: _photos(root / "for-energon" / side, side) for side in ("train", "val")}
+    place = root / "energon"
+    dsprep.pack(root / "for-energon", place, to="webdataset", target_size=30_000)
+    dsprep.index(place, energon=True)
+    for side, expected in sides.items():
+        found = _read(python, place, side, _ENERGON)
+        yield from _differences(f"energon {side}", found, expected)
+    words = [python, str(_ENERGON), "lint", str(place)]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        yield f"energon lint: {done.stderr[-500:]}"
+
+
+def _prepared(python: str, root: Path) -> Iterator[str]:
+    """Compare the files of `energon prepare` with those that `make test` reads."""
+    place = root / "prepared"
+    shutil.copytree(_PREPARED, place)
+    for path in [*place.rglob("*.idx"), *place.rglob(".nv-meta")]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    words = [python, str(_ENERGON), "prepare", str(place)]
+    subprocess.run(words, check=True, capture_output=True, text=True, timeout=300)
+    for path in sorted(path for path in _PREPARED.rglob("*.*") if path.is_file()):
+        made = place / path.relative_to(_PREPARED)
+        if not made.is_file() or made.read_bytes() != path.read_bytes():
+            yield f"{path}: is not what `energon prepare` writes"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import dsprep
 from tests.attack.trees import contents, manifest, names, places
 from tests.conftest import Finished
 from tests.images import jpeg
+from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
 
@@ -451,9 +452,45 @@ class TestRuns:
         assert run_here("shard", "index", tmp_path / path).code == 4
 
 
-@pytest.mark.parametrize("options", [(), ("--check",), ("--dry-run",)])
-def test_shards_on_s3_get_none(options: tuple[str, ...], run_here: Callable[..., Finished]) -> None:
-    done = run_here("shard", "index", "s3://some-bucket/set", *options)
-    assert done.code == 2
-    assert "s3://some-bucket/set: is on S3, and indexes are written on a disk" in done.err
-    assert "dsprep sync" in done.err
+class TestOnS3:
+    """Shards in a bucket get the same indexes as on a disk."""
+
+    @pytest.fixture
+    def url(self, bucket: Bucket, tars: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
+        for path in tars.iterdir():
+            bucket.put(f"set/{path.name}", path.read_bytes())
+        return f"{bucket.url}/set/"
+
+    def test_the_bytes_are_those_on_a_disk(
+        self, run_here: RunCli, tars: Path, url: str, tmp_path: Path
+    ) -> None:
+        on_disk = index(run_here, tars)
+        assert states(index(run_here, url, "--dry-run")) == states(on_disk)
+        assert states(index(run_here, url)) == states(on_disk)
+        assert run_here("sync", url, tmp_path / "back", "-q").code == 0
+        assert contents(tmp_path / "back") == contents(tars)
+        assert run_here("verify", url).code == 0
+        assert set(states(index(run_here, url, "--check")).values()) == {"unchanged"}
+
+    def test_a_manifest_that_is_there_tells_more(
+        self, run_here: RunCli, tars: Path, url: str, bucket: Bucket
+    ) -> None:
+        index(run_here, url, "--kind", "manifest")
+        assert states(index(run_here, url, "--kind", "dali"))["manifest.json"] == "updated"
+        assert run_here("verify", url).code == 0
+        bucket.put("set/photos-0000.idx", b"wrong")
+        report = index(run_here, url, "--check", code=3)
+        assert [each["file"] for each in report["problems"]] == ["photos-0000.idx"]
+
+    def test_an_unfinished_run_is_not_disturbed(
+        self, run_here: RunCli, url: str, bucket: Bucket
+    ) -> None:
+        bucket.put("set/.dsprep/lease.json", b"{}")
+        refused = run_here("shard", "index", url)
+        assert refused.code == 5
+        assert f"{url}: an unfinished run is there" in refused.err
+
+    def test_what_holds_no_shards_is_an_error(self, run_here: RunCli, url: str) -> None:
+        assert run_here("shard", "index", f"{url}photos-0000.tar").code == 2
+        assert run_here("shard", "index", f"{url}none/").code in (2, 4)
