@@ -220,9 +220,9 @@ def append(dataset: str, **options: Any) -> int:
 def index(dataset: str, **options: Any) -> int:
     """Write the indexes of existing shards.
 
-    DATASET is a directory of shards, one shard, or a manifest, written by any tool; on S3, a prefix.
-    dsprep keeps a correct index and replaces a wrong one. It reads only the headers of shards. For
-    a manifest, which has checksums, it reads whole shards.
+    DATASET is a directory of shards, one shard, or a manifest, written by any tool; on S3, it is a
+    prefix. dsprep keeps a correct index and replaces a wrong one. It reads only the headers of
+    shards. For a manifest, which has checksums, it reads whole shards.
 
     \b
     RecordIO    mxnet     SHARD.idx, for MXIndexedRecordIO and ImageRecordIter
