@@ -15,7 +15,7 @@ from dsprep.sources.reading import detect
 from dsprep.sources.shards.shards_kind import shards_of
 from dsprep.sources.source import make_source
 from tests.images import jpeg
-from tests.sources.boxes import ROW, boxes, read, voc, voc_object, write
+from tests.sources.boxes import ROW, boxes, labelme, read, voc, voc_object, write
 
 
 def touch(root: Path, *names: str) -> None:
@@ -71,13 +71,14 @@ def test_each_kind_can_be_named() -> None:
     assert choices == {*IN_SPANS, *TABLES, *KINDS} - {"annotated", "shards"}
 
 
-@pytest.mark.parametrize("annotation", ["xml", "txt"])
+@pytest.mark.parametrize("annotation", ["xml", "txt", "json"])
 def test_a_tar_of_images_with_annotations_beside_them_is_no_shard(
     tmp_path: Path, annotation: str
 ) -> None:
-    """As Roboflow's Pascal VOC and CVAT's YOLO are, if somebody makes a tar of them."""
-    text = voc(voc_object("cat", (10, 5, 30, 15))) if annotation == "xml" else ROW
-    names = {} if annotation == "xml" else {"data.yaml": "names: [cat]\n"}
+    """As Pascal VOC, YOLO and labelme have them, if somebody makes a tar of them."""
+    cat = {"label": "cat", "points": [[10, 5], [30, 15]], "shape_type": "rectangle"}
+    texts = {"xml": voc(voc_object("cat", (10, 5, 30, 15))), "txt": ROW, "json": labelme(cat)}
+    text, names = texts[annotation], {"data.yaml": "names: [cat]\n"} if annotation == "txt" else {}
     images = {
         f"{('train', 'valid')[n // 2]}/{n}.{end}": text
         for n in range(4)
@@ -95,11 +96,21 @@ def test_a_tar_of_images_with_annotations_beside_them_is_no_shard(
     assert boxes(read(path)[0]) == expected
 
 
-def test_a_tar_of_images_with_captions_is_a_shard(tmp_path: Path) -> None:
-    path = tmp_path / "set.tar"
-    root = write(tmp_path, {"1.jpg": None, "1.txt": "a cat on a mat", "2.jpg": None, "2.txt": "12"})
+@pytest.mark.parametrize(
+    ("field", "texts"),
+    [
+        (("text", "text", "txt"), ("a cat on a mat", "12")),
+        (("json", "json", "json"), ('{"shapes": ["cat"], "labels": [{"box2d": 5}]}', "{}")),
+    ],
+)
+def test_a_tar_of_images_with_texts_of_no_tool_is_a_shard(
+    tmp_path: Path, field: tuple[str, str, str], texts: tuple[str, str]
+) -> None:
+    (name, kind, end), path = field, tmp_path / "set.tar"
+    files = {"1.jpg": None, f"1.{end}": texts[0], "2.jpg": None, f"2.{end}": texts[1]}
+    root = write(tmp_path, files)
     with tarfile.open(path, "w") as tar:
-        for name in ("1.jpg", "1.txt", "2.jpg", "2.txt"):
-            tar.add(root / name, name)
+        for each in files:
+            tar.add(root / each, each)
     catalog, _ = read(path)
-    assert catalog.settled.schema.by_name["text"].type == "text"
+    assert catalog.settled.schema.by_name[name].type == kind

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 
-_TEXTS_OF_IMAGES = frozenset({"xml", "txt"})  # what may be annotations in a file for each image
+_TEXTS_OF_IMAGES = frozenset({"xml", "txt", "json"})  # what may be annotations in files of images
+_JSON_OF_IMAGES = frozenset({"labelme"})  # kinds whose JSON is of one image, and of no shard
 _SAMPLES_READ = 4  # of a tar, whose texts are looked at; the first may be a README
 
 
@@ -140,7 +141,7 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
 def _has_annotations(shards: ShardSet, fields: Iterable[Sequence[str]]) -> bool:
     """Return whether texts beside the first images of a tar are annotations, as YOLO's and VOC's.
 
-    WebDataset has no such parts: as a sample, each would be an image and a text or bytes.
+    WebDataset has no such parts: as a sample, each would be an image and a text, bytes or JSON.
     """
     if not any(_TEXTS_OF_IMAGES.intersection(names) for names in fields):
         return False
@@ -148,6 +149,7 @@ def _has_annotations(shards: ShardSet, fields: Iterable[Sequence[str]]) -> bool:
         for entry in islice(shards.layout.read(stream), _SAMPLES_READ):
             for extension in _TEXTS_OF_IMAGES.intersection(entry.sample.fields):
                 head = entry.sample.fields[extension][:HEAD]
-                if kind_by_content(f"{entry.sample.key}.{extension}", head) is not None:
+                kind = kind_by_content(f"{entry.sample.key}.{extension}", head)
+                if kind is not None and (extension != "json" or kind.name in _JSON_OF_IMAGES):
                     return True
     return False
