@@ -6,7 +6,7 @@ class: what is missing, denied or unreachable is 4 where the command reads and 5
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dsprep.printable import visible
@@ -50,6 +50,14 @@ class OtherVersion(SourceError):
 
 class UnknownClass(SourceError):
     """A class of the source is not in the file that lists the classes, whose reader names it."""
+
+
+class DamagedFiles(SourceError):
+    """Some files of annotations are damaged: ``paths``, below the directory of all of them."""
+
+    def __init__(self, message: str, *lines: str, paths: Sequence[str] = ()) -> None:
+        super().__init__(message, *lines)
+        self.paths = paths
 
 
 class ApartMembers(SourceError):

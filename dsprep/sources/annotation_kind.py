@@ -193,6 +193,12 @@ class AnnotatedPlace:
         """Return the first file with one of these extensions that matches; empty if none does."""
         return min(filter(pattern.search, self.with_extension(*extensions)), default="")
 
+    def called(self, names: Collection[str]) -> Sequence[str]:
+        """Return the files that have one of these names, which are in lower case."""
+        extensions = {name.rpartition(".")[2] for name in names}
+        found = self.with_extension(*extensions, *map(str.upper, extensions))
+        return sorted(path for path in found if path.rpartition("/")[2].lower() in names)
+
     def named_as_images(self, paths: Iterable[str]) -> list[str]:
         """Return those of some files that have the name of an image, in any directory."""
         import polars as pl  # not where kinds are listed
@@ -319,6 +325,8 @@ class AnnotationKind(ABC):
         example: A command that reads them.
         extensions: Extensions that tell it, whatever is in the file.
         files: What its files are called below SOURCE.
+        file_names: Names that only its tool gives to files, in lower case. A file of such a name
+            that does not begin as its files do is refused, and not left over.
         texts: The files that it reads, if the images lie in an archive; None if it reads none there
             by itself.
         directories: What it calls directories of images, in lower case. Above a directory of such a
@@ -340,6 +348,7 @@ class AnnotationKind(ABC):
     example: ClassVar[str] = ""
     extensions: ClassVar[Collection[str]] = ()
     files: ClassVar[re.Pattern[str] | None] = None
+    file_names: ClassVar[Collection[str]] = ()
     texts: ClassVar[re.Pattern[str] | None] = None
     directories: ClassVar[Collection[str]] = ()
     reads: ClassVar[Collection[str]] = ()

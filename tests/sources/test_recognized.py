@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tarfile
 import zipfile
@@ -24,6 +25,7 @@ from tests.sources.boxes import (
     coco,
     image,
     kinds,
+    labelme,
     notes,
     objects,
     read,
@@ -49,6 +51,16 @@ COCO: Content = {
     "annotations/instances_val2017.json": coco(["b.jpg"]),
 }
 BOXES, RUNS = "image,x,y,width,height\na.jpg,1,2,3,4\n", "ImageId,EncodedPixels\na.jpg,1 3\n"
+CREATE_ML = json.dumps(
+    [
+        {
+            "image": "a.jpg",
+            "annotations": [
+                {"label": "cat", "coordinates": {"x": 5, "y": 5, "width": 4, "height": 4}}
+            ],
+        }
+    ]
+)
 VOC: Content = {
     "JPEGImages/1.jpg": None,
     "Annotations/1.xml": voc(voc_object("cat", (1, 2, 3, 4))),
@@ -210,6 +222,53 @@ def test_damaged_annotations_in_an_archive(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(SourceError, match=r"labels/train/a.txt: cannot be read: encrypted"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("annotations.xml", "", "CVAT, and is empty"),
+        ("annotations.xml", "<annotations", "CVAT, and does not begin like one"),
+        ("train/_annotations.createml.json", " \n", "Create ML, and is empty"),
+        ("_annotations.createml.json", '[{"image": "a', "Create ML, and does not begin like one"),
+        ("via_region_data.json", "\0" * 9, "VIA, and does not begin like one"),
+        ("captions.txt", "", "captions, and is empty"),
+        ("captions.txt", "\0\1", "captions, and does not begin like one"),
+    ],
+)
+def test_files_of_a_tool_that_are_damaged_are_refused(
+    tmp_path: Path, name: str, content: str, why: str
+) -> None:
+    root = write(tmp_path / "set", {"train/a.jpg": None, "train/b.jpg": None, name: content})
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for path in root.rglob("*.*"):
+            archive.write(path, f"set/{path.relative_to(root)}")
+    said = f"{re.escape(name)} is called like a file of {why}: correct it, or .* --leave-out {name}"
+    for place in (root, tmp_path / "set.zip"):
+        with pytest.raises(SourceError, match=said):
+            read(place)
+        assert len(read(place, leave_out=[name])[0]) == 2
+
+
+def test_one_damaged_file_beside_whole_ones(tmp_path: Path) -> None:
+    """The way out leaves out this file alone."""
+    cat = {"label": "cat", "points": [[10, 5], [30, 15]], "shape_type": "rectangle"}
+    files: Content = {f"train/{each}.jpg": None for each in "abc"}
+    files |= {"train/a.json": labelme(cat), "train/b[1].json": "", "train/c.json": labelme(cat)}
+    files["train/b[1].jpg"] = files.pop("train/b.jpg")
+    root = write(tmp_path, files)
+    with pytest.raises(SourceError, match="to go on without, --leave-out 'train/b") as refused:
+        read(root)
+    (pattern,) = re.findall(r"--leave-out '([^']*)'", str(refused.value))
+    assert sorted(boxes(read(root, leave_out=[pattern])[0])) == ["train/a.jpg", "train/c.jpg"]
+    boxes_of_sides: Content = {
+        "train/a.jpg": None,
+        "valid/b.jpg": None,
+        "train/_annotations.createml.json": CREATE_ML,
+        "valid/_annotations.createml.json": "",
+    }
+    with pytest.raises(SourceError, match="valid/_annotations.createml.json is called like a"):
+        read(write(tmp_path / "sides", boxes_of_sides))
 
 
 def test_classes_stay_classes(tmp_path: Path) -> None:

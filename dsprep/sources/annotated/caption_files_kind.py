@@ -68,6 +68,7 @@ class CaptionFilesKind(AnnotationKind):
     )
     not_read: ClassVar = "tokens and ids of sentences, lemmas, ratings of captions"
     example: ClassVar = "dsprep pack flickr30k shards --to webdataset"
+    file_names: ClassVar = ("captions.txt",)
     texts: ClassVar = _FILES
     takes_several: ClassVar = True
     takes_members: ClassVar = True

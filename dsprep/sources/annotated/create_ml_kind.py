@@ -26,6 +26,7 @@ class CreateMlKind(SpansKind):
     contents: ClassVar = "boxes; a side from each file"
     not_read: ClassVar = "coordinates as shares of images: refused"
     example: ClassVar = "dsprep pack birds.v1.createml shards --to tfrecord"
+    file_names: ClassVar = ("_annotations.createml.json",)
     texts: ClassVar = names_with("json")
     below: ClassVar = ("", "images", "../images", "{side}")
 

@@ -31,6 +31,7 @@ class CvatKind(SpansKind):
     )
     not_read: ClassVar = "polylines, cuboids, attributes of tags; tracks: refused"
     example: ClassVar = "dsprep pack task_1.zip shards --to webdataset"
+    file_names: ClassVar = ("annotations.xml",)
     texts: ClassVar = re.compile(r"(?i)\.xml$")
     directories: ClassVar = ("images",)
     below: ClassVar = ("images", "", "../images", "images/{side}", "{side}")

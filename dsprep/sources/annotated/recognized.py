@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsprep.declared import options_in
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import DamagedFiles, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.options import option_name, require_effect, shown
 from dsprep.places.names import is_side_alone
 from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
-from dsprep.sources.annotation_kinds import all_annotation_kinds
+from dsprep.sources.annotation_kinds import all_annotation_kinds, kind_by_content
 from dsprep.sources.kind import HEAD, Claim
 from dsprep.sources.kinds import ranked
 from dsprep.sources.unread import unread_kind
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _OUTSIDE = 16  # files beside the one directory of an archive that are looked into
+_MOST_PATTERNS = 3  # damaged files that are named one by one
 _MOST_NAMED = 20  # annotations that a layout names one by one
 _WHOLE = "."  # what a layout calls annotations that are named by SOURCE itself
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -214,6 +215,7 @@ def recognized_scan(source: Source, files: Files, run_all: RunAll) -> Scan | Non
     claims = ranked(kinds, lambda kind: kind.claim(place), refuse)
     if first := next(claims, None):
         return _claimed_scan(source, place, *first, run_all)
+    _require_whole(place, kinds)
     if source.masks is None:
         for kind in kinds:
             if problem := kind.unclear(place):
@@ -226,21 +228,47 @@ def _claimed_scan(
     source: Source, place: AnnotatedPlace, kind: AnnotationKind, claim: Claim, run_all: RunAll
 ) -> Scan:
     """Scan the annotations of the kind that claims a folder."""
+    _require_whole(place, [kind])
     try:
         _require_effect(source, kind)
         scan = kind.scan(source, _with_texts(place, kind), run_all)
     except SourceError as error:
-        directory, name = posixpath.split(claim.why)
-        pattern = posixpath.join(glob.escape(directory), f"*{posixpath.splitext(name)[1]}")
+        patterns = " ".join(f"--leave-out {shlex.quote(each)}" for each in _patterns(claim, error))
         raise SourceError(
             *error.args,
-            f"{claim.why} shows annotations of {kind.words}: to go on without, --leave-out "
-            f"{shlex.quote(pattern)}; --from images packs the images without any",
+            f"{claim.why} shows annotations of {kind.words}: to go on without, {patterns}; --from "
+            "images packs the images without any",
         ) from None
     seen = f"images with annotations of {kind.words}, because of {claim.why}"
     inferred = [*_inferred(kind, claim, scan)]
     found = Finding("source", "", seen)
     return scan._replace(findings=[*scan.findings, found], inferred=inferred)
+
+
+def _patterns(claim: Claim, error: SourceError) -> Sequence[str]:
+    """Return the patterns of files to go on without: a few that are damaged, or all of a claim."""
+    if isinstance(error, DamagedFiles) and len(error.paths) <= _MOST_PATTERNS:
+        return [*map(glob.escape, error.paths)]
+    directory, name = posixpath.split(claim.why)
+    return [posixpath.join(glob.escape(directory), f"*{posixpath.splitext(name)[1]}")]
+
+
+def _require_whole(place: AnnotatedPlace, kinds: Sequence[AnnotationKind]) -> None:
+    """Refuse files that are called like those of a tool, and are empty or begin otherwise."""
+    for kind in kinds:
+        for path, head in place.heads_of(place.called(kind.file_names)).items():
+            if head.strip() and (kind_by_content(path, head) or _may_be_any(path, head)):
+                continue
+            state = "does not begin like one" if head.strip() else "is empty"
+            raise SourceError(
+                f"{place.root}: {path} is called like a file of {kind.words}, and {state}: correct "
+                f"it, or go on without, --leave-out {shlex.quote(glob.escape(path))}"
+            )
+
+
+def _may_be_any(path: str, head: bytes) -> bool:
+    """Return whether a file may be that of anybody: a text, which many things are."""
+    return path.lower().endswith(".txt") and b"\0" not in head
 
 
 def _inferred(kind: AnnotationKind, claim: Claim, scan: Scan) -> Iterator[Inferred]:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.annotations.objects import Objects
-from dsprep.errors import SourceError
+from dsprep.errors import DamagedFiles
 from dsprep.sources.annotated.annotated import Annotations, some_lines
 from dsprep.storage.files import read_sized
 from dsprep.units import format_count
@@ -72,6 +72,7 @@ class TextsSummary:
     facts: Counter[str] = field(default_factory=Counter)  # what else is there, and how often
     images: list[Any] = field(default_factory=list)  # what each tells of the whole image
     problems: list[str] = field(default_factory=list)  # what is wrong with some files
+    damaged: list[str] = field(default_factory=list)  # these files
 
     @property
     def digest(self) -> str:
@@ -96,12 +97,14 @@ def look_at(
         found.facts.update(part.facts)
         found.images += part.images
         found.problems += part.problems
+        found.damaged += part.damaged
     if found.problems:
         count = len(found.problems)
-        raise SourceError(
+        raise DamagedFiles(
             f"{annotations.root}: {format_count(count, 'file')} of annotations cannot be read: "
             f"correct or remove {'it' if count == 1 else 'them'}:",
             *some_lines(found.problems, count),
+            paths=found.damaged,
         )
     return found
 
@@ -117,6 +120,7 @@ def look_at_some(task: tuple[Texts, Sequence[tuple[str, int | bytes]]]) -> Texts
         except (ValueError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             found.problems.append(f"{path}: {why}")
+            found.damaged.append(path)
             continue
         digest.update(b"%s\0%d\0" % (path.encode("utf-8", "surrogateescape"), len(data)))
         digest.update(data)

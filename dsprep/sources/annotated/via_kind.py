@@ -33,6 +33,7 @@ class ViaKind(SpansKind):
         "dsprep pack photos shards --to webdataset --annotations via.json --label-column name"
     )
     reads: ClassVar = ("--label-column",)
+    file_names: ClassVar = ("via_region_data.json",)
     texts: ClassVar = names_with("json", "csv")
     below: ClassVar = ("", "images", "../images", "{side}")
 
