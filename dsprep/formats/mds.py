@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadSample, DamagedShard, OptionError, RunStopped, SourceError
 from dsprep.formats.base import Entry, Format, ShardFacts, Span, claim
-from dsprep.formats.mds_index import INDEX
+from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.mds_values import Coding, coding_of
 from dsprep.formats.stream import ShardStream, require_zstd, zstd
 from dsprep.formats.values import json_writer, key_in

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
-from dsprep.formats.mds_index import INDEX, read_index
+from dsprep.formats.listed_shards import INDEX, read_index
 from dsprep.sample import image_kind_of
 from dsprep.storage.files import (
     DirectoryEntry,

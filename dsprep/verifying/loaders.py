@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dsprep.errors import OptionError
 from dsprep.extras import pip_install
-from dsprep.formats.mds_index import INDEX
+from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.stream import compression_of_shard
 from dsprep.storage.local import open_regular
 

@@ -21,7 +21,7 @@ from dsprep.dataset.find import (
 from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import FORMATS, format_of_source, suffixes
-from dsprep.formats.mds_index import read_index
+from dsprep.formats.listed_shards import read_index
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
 from dsprep.storage.files import absent, system_path

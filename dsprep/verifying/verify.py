@@ -17,7 +17,7 @@ from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.listing import LISTING, read_listing
-from dsprep.formats.mds_index import INDEX, differences, read_index
+from dsprep.formats.listed_shards import INDEX, differences, read_index
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers

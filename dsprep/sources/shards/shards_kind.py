@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import ApartMembers, DsprepError
 from dsprep.formats import IN_SPANS, TABLES, format_of_file, format_of_source
-from dsprep.formats.mds_index import INDEX
+from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.places.names import SPLITS

@@ -24,7 +24,7 @@ from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats import FORMATS, IN_SPANS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
-from dsprep.formats.mds_index import read_index
+from dsprep.formats.listed_shards import read_index
 from dsprep.formats.stream import ShardStream
 from dsprep.places.names import (
     by_directory,

@@ -11,7 +11,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import SourceError
-from dsprep.formats.mds_index import differences, read_index
+from dsprep.formats.listed_shards import differences, read_index
 from tests.formats.test_mds import GOLDEN
 
 
