@@ -45,6 +45,8 @@ _CONCATENATIVE = {
 }
 # A table of the samples is at the beginning of their shards.
 _INDEXED = {"mds": "mds.Mds"}
+# They are read, and not written.
+_READ_ONLY = {"litdata": "litdata.LitData"}
 # Their files have names that others have as well, such as tables of labels: a manifest tells them.
 _TABLES = {"csv": "csv_lines.Csv"}
 _SHARDED = _CONCATENATIVE | _INDEXED | {"parquet": "parquet.Parquet"} | _TABLES
@@ -56,13 +58,15 @@ _TREES = {
     "yolo": "annotated.Yolo",
 }
 
-FORMATS = _Formats(_SHARDED | _TREES)  # every format: what `convert --to` takes
+FORMATS = _Formats(_SHARDED | _TREES)  # every format that is written: what `convert --to` takes
 # the formats whose files are shards: what `--to` of pack and shard takes
 SHARDED = _Formats(_SHARDED)
 # the formats whose shards are one encoded sample after another: what streams are
 CONCATENATIVE = _Formats(_CONCATENATIVE)
+# every format, also those that are read and not written
+ALL_FORMATS = _Formats(_SHARDED | _TREES | _READ_ONLY)
 # the formats whose samples are runs of bytes of their shards: what `--from` takes
-IN_SPANS = _Formats(_CONCATENATIVE | _INDEXED)
+IN_SPANS = _Formats(_CONCATENATIVE | _INDEXED | _READ_ONLY)
 # the formats whose files are tables; their readers take all files of a directory
 TABLES = _Formats(_TABLES)
 
@@ -70,6 +74,7 @@ ARROW = (".arrow", ".feather")
 """The ends of names of Arrow's files, which are read as those of Parquet and not written."""
 
 _NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
+_CHUNK = re.compile(r"chunk-\d+-\d+(?:\.zstd(?::\d+)?)?\.bin$")  # litdata, writer.py
 
 
 def suffixes() -> str:
@@ -87,6 +92,8 @@ def _other_suffixes() -> dict[str, type[Format]]:
 def shard_stem(path: str) -> str:
     """Return a shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = _unpacked(os.path.basename(path))
+    if _CHUNK.fullmatch(name):
+        return name.partition(".")[0]
     for suffix in (*_other_suffixes(), *ARROW):
         name = name.removesuffix(suffix).replace(f"{suffix}-", "-")
     for each in SHARDED.values():
@@ -144,6 +151,8 @@ def is_table_of_copies(path: str) -> bool:
 def format_of_source(path: str) -> type[Format] | None:
     """Return the format of shards with names like this one, which others may have given."""
     plain = _unpacked(path)
+    if _CHUNK.fullmatch(os.path.basename(path)):
+        return ALL_FORMATS["litdata"]
     others = (each for suffix, each in _other_suffixes().items() if plain.endswith(suffix))
     found = format_of_file(path) or next(others, None)
     return None if found is not None and found.name in TABLES else found

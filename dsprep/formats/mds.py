@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadSample, DamagedShard, OptionError, RunStopped, SourceError
-from dsprep.formats.base import Entry, Format, ShardFacts, Span, claim
+from dsprep.formats.base import ShardFacts, Span, claim
 from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.mds_values import Coding, coding_of
+from dsprep.formats.offset_table import OffsetTableFormat, read_offsets
 from dsprep.formats.stream import ShardStream, require_zstd, zstd
 from dsprep.formats.values import json_writer, key_in
 from dsprep.sample import Sample, Value, image_kind_of, key_size_expr
@@ -73,15 +74,12 @@ _COMPRESSIONS: dict[str, tuple[str, str | None]] = {
 
 
 @dataclass(frozen=True)
-class Mds(Format):
+class Mds(OffsetTableFormat):
     """Samples of columns, behind a table of their offsets."""
 
     name: ClassVar[str] = "mds"
     suffix: ClassVar[str] = ".mds"
-    concatenative: ClassVar[bool] = False
-    divides: ClassVar[bool] = True
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))
-    least: ClassVar[int] = 4  # its offset
     columns: str = ""  # names and encodings of the columns, as JSON
     compression: str = ""  # of whole shards: one of `_COMPRESSIONS`
 
@@ -248,24 +246,8 @@ class Mds(Format):
                 problem = problem or error
         raise SourceError(str(problem))
 
-    def read(self, stream: ShardStream) -> Iterator[Entry]:
-        if stream.is_part:
-            while not stream.at_end():
-                offset = stream.offset
-                sample = self._read_sample(stream, 0)
-                yield Entry(offset, stream.offset - offset, sample)
-            return
-        layout, samples = self._opened(stream)
-        for number, (start, stop) in enumerate(samples):
-            sample = layout._read_sample(stream, number)
-            if stream.offset != stop:
-                raise stream.damaged("the sample does not have the size that the head says", start)
-            yield Entry(start, stop - start, sample)
-        if not stream.at_end():
-            raise stream.damaged("bytes follow the last sample")
-
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        layout, samples = self._opened(stream)
+        layout, samples = self.open_table(stream)
         names, key = [*layout.codings], ""
         fields = tuple(name for name in names if name != KEY)
         for number, (start, stop) in enumerate(samples):
@@ -305,8 +287,7 @@ class Mds(Format):
         index = {"version": 2, "shards": entries}
         return {INDEX: json.dumps(index, sort_keys=True).encode()}
 
-    def _opened(self, stream: ShardStream) -> tuple[Self, Iterator[tuple[int, int]]]:
-        """Read the head of a shard; return the format with its columns, and where samples lie."""
+    def open_table(self, stream: ShardStream) -> tuple[Self, Iterator[tuple[int, int]]]:
         offsets, columns = _read_head(stream)
         if self.columns and self.columns != columns:
             raise stream.damaged("its columns are others than those of the first shard", 0)
@@ -319,7 +300,7 @@ class Mds(Format):
         told = iter(head.unpack(stream.read(head.size, "the sizes of values")))
         return [next(told) if each.size is None else each.size for each in codings]
 
-    def _read_sample(self, stream: ShardStream, number: int) -> Sample:
+    def read_sample(self, stream: ShardStream, number: int) -> Sample:
         offset, sizes = stream.offset, self._read_sizes(stream)
         sample, at = Sample("", {}, number), 0
         body = stream.read(sum(sizes), "the values of a sample")
@@ -398,9 +379,7 @@ def _read_head(stream: ShardStream) -> tuple[array[int], str]:
     length = start - 8 - 4 * count
     if not 2 <= length <= _LONGEST_HEAD:
         raise stream.damaged("the first bytes are not those of a shard of MDS", 0)
-    offsets = array("I", first[4:] + stream.read(4 * count, "the offsets of samples"))
-    if sys.byteorder == "big":
-        offsets.byteswap()
+    offsets = read_offsets(stream, first[4:], count)
     told = stream.read(length, "the description of columns")
     try:
         values = json.loads(told)
@@ -412,8 +391,6 @@ def _read_head(stream: ShardStream) -> tuple[array[int], str]:
         raise stream.damaged(
             f"the head does not describe columns: {error}", 8 + 4 * count
         ) from None
-    if any(stop < before for before, stop in pairwise(offsets)):
-        raise stream.damaged("the offsets of samples are not in order", 4)
     return offsets, _told(columns)
 
 

@@ -174,7 +174,7 @@ def _encode_pil(value: Value) -> bytes:
         raise BadSample(f"cannot be made bare pixels: {error}") from None
 
 
-def _decode_pil(data: bytes) -> StoredImage:
+def decode_pil(data: bytes) -> StoredImage:
     """Make a PNG of bare pixels, which loses nothing."""
     from PIL import Image
 
@@ -193,7 +193,7 @@ def _decode_pil(data: bytes) -> StoredImage:
     return found
 
 
-def _decode_images(head: int, data: bytes) -> tuple[bytes, ...]:
+def decode_images(head: int, data: bytes) -> tuple[bytes, ...]:
     """Return the images of a list: their number, their sizes, and then they."""
     (count,) = struct.unpack_from("<I", data, head)
     at = head + 4 + 4 * count
@@ -260,19 +260,19 @@ _PLAIN: dict[str, Coding] = {
     "str_decimal": Coding(None, "text", str.encode, bytes.decode),
     "jpeg": Coding(None, "image", _as_it_is, lambda data: data),
     "png": Coding(None, "image", _as_it_is, lambda data: data),
-    "pil": Coding(None, "image", _encode_pil, _decode_pil),
+    "pil": Coding(None, "image", _encode_pil, decode_pil),
 }
 for _name in ("jpeg_array", "jpegarray"):
     _PLAIN[_name] = Coding(
-        None, "list<bytes>", partial(_encode_images, 0), partial(_decode_images, 0)
+        None, "list<bytes>", partial(_encode_images, 0), partial(decode_images, 0)
     )
 for _name in ("list[jpeg]", "list[png]"):
     _PLAIN[_name] = Coding(
-        None, "list<bytes>", partial(_encode_images, 4), partial(_decode_images, 4)
+        None, "list<bytes>", partial(_encode_images, 4), partial(decode_images, 4)
     )
 _PLAIN["list[pil]"] = Coding(
     None,
     "list<bytes>",
     lambda images: _encode_images(4, tuple(map(_encode_pil, images))),
-    lambda data: tuple(map(_decode_pil, _decode_images(4, data))),
+    lambda data: tuple(map(decode_pil, decode_images(4, data))),
 )

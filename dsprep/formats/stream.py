@@ -9,7 +9,10 @@ from __future__ import annotations
 import bz2
 import lzma
 import re
+import struct
+import sys
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -82,6 +85,7 @@ _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _HEAD = 512
 
 _ZSTD = b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1
+_FRAMES = b"LDFZ01\0\0"  # litdata 0.2.76, streaming/framed_zstd.py
 
 
 def zstd() -> Any:
@@ -103,9 +107,14 @@ def compression_of(head: bytes) -> str | None:
 
 
 def compression_of_shard(head: bytes) -> str | None:
-    """Return that of a shard, by its first bytes, nine or more: gzip, zstd, zlib or None."""
+    """Return that of a shard, by its first bytes, nine or more; None if it has none.
+
+    It is gzip, zstd, zlib, or frames: those of litdata.
+    """
     if _GZIP.match(head):
         return "gzip"
+    if head.startswith(_FRAMES):
+        return "frames"
     if head.startswith(_ZSTD):
         return "zstd"
     if not head.startswith(_ZLIB):
@@ -207,6 +216,80 @@ class _ZstdDecompressor:
         return data
 
 
+class _FramesDecompressor:
+    """Decompress a chunk of litdata whose samples are in frames of zstd: `compression_level=batch`.
+
+    It gives the bytes of the same chunk without compression: the number of samples, their offsets,
+    and they. Facts are those of ``streaming/framed_zstd.py`` of litdata 0.2.76, little-endian:
+
+    - the magic, u16 version, u16 flags, u32 samples, u32 samples of a frame, u32 frames
+    - u32 offset of each sample among all of them, and of the end of the last
+    - of each frame u32 first sample, u32 samples, u64 offset in the file, u32 size, u32 size before
+    - the frames
+    """
+
+    def __init__(self, path: str, source: Readable, head: bytes) -> None:
+        """Read from a source whose first bytes have been read."""
+        require_zstd(path)
+        self._path, self._source, self._offset = path, _Chained(head, source), 0
+        self._blocks, self._block, self._at = self._decompressed(), b"", 0
+
+    def read(self, count: int) -> bytes:
+        if self._at == len(self._block):
+            self._block, self._at = next(self._blocks, b""), 0
+        data = self._block[self._at : self._at + count]
+        self._at += len(data)
+        return data
+
+    def _decompressed(self) -> Iterator[bytes]:
+        """Yield the head of the chunk, and the samples of each frame."""
+        _, version, _, count, _, frames = struct.unpack("<8sHHIII", self._read(24))
+        if version != 1:
+            raise self._damaged(f"frames of version {version}, which dsprep does not know")
+        offsets = array("I", self._read(4 * (count + 1)))
+        table = self._read(24 * frames)
+        if sys.byteorder == "big":
+            offsets.byteswap()
+        start = 4 * (count + 2)
+        if offsets[-1] + start >= 1 << 32:
+            raise self._damaged("the offsets of samples are not those of a chunk")
+        head = array("I", [count, *(start + min(each, offsets[-1]) for each in offsets)])
+        if sys.byteorder == "big":
+            head.byteswap()
+        yield head.tobytes()
+        for _, _, offset, packed, size in struct.iter_unpack("<IIQII", table):
+            if offset != self._offset or is_bomb(size, packed):
+                raise self._damaged("the table of frames is wrong")
+            yield self._frame(packed, size)
+        if self._source.read(1):
+            raise self._damaged("bytes follow the last frame")
+
+    def _frame(self, packed: int, size: int) -> bytes:
+        data = self._read(packed)
+        try:
+            if zstd().frame_content_size(data) not in (-1, size):
+                raise ValueError("the frame does not have the size that the table of frames says")
+            found: bytes = zstd().ZstdDecompressor().decompress(data, max_output_size=size)
+        except (zstd().ZstdError, ValueError) as error:
+            raise self._damaged(f"bad zstd data ({error})") from None
+        return found
+
+    def _read(self, count: int) -> bytes:
+        """Read exactly some bytes; memory grows with the bytes that are there."""
+        parts, left = list[bytes](), count
+        while left:
+            data = self._source.read(min(left, _STEP))
+            if not data:
+                raise self._damaged(f"{left} bytes are missing at its end")
+            parts.append(data)
+            left -= len(data)
+        self._offset += count
+        return b"".join(parts)
+
+    def _damaged(self, problem: str) -> DamagedShard:
+        return DamagedShard(self._path, self._offset, problem)
+
+
 class _Chained:
     """The first bytes of a file, and then what follows them."""
 
@@ -214,9 +297,14 @@ class _Chained:
         self._head, self._source = head, source
 
     def read(self, count: int = _PIECE) -> bytes:
-        data, self._head = self._head, b""
+        data, self._head = self._head[:count], self._head[count:]
         return data or self._source.read(count)
 
+
+_BY_FRAMES: dict[str | None, Callable[[str, Readable, bytes], Readable]] = {
+    "zstd": _ZstdDecompressor,
+    "frames": _FramesDecompressor,
+}
 
 # Streams
 
@@ -304,8 +392,8 @@ class ShardStream:
             # A member of a tar that is too large for memory is not damage: the caller skips it.
             if is_shard and self._file is not None:
                 self._packed = self._file.facts().size
-            if found == "zstd":
-                self._source = _ZstdDecompressor(self.path, self._source, self._block)
+            if found in _BY_FRAMES:
+                self._source = _BY_FRAMES[found](self.path, self._source, self._block)
             else:
                 self._source = Decompressor(self.path, self._source, self._block, is_shard)
             self._block, self._block_size = b"", _BLOCK

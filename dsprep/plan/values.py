@@ -23,7 +23,7 @@ from dsprep.catalog import Annotated, Catalog, Inferred
 from dsprep.dataset.copies import Copies
 from dsprep.errors import OptionError
 from dsprep.findings import Finding, MisfitReject, Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import ALL_FORMATS
 from dsprep.images.augment import Augment
 from dsprep.images.pixels import Shape
 from dsprep.images.transform import Transform
@@ -71,7 +71,7 @@ CLASSES: Mapping[str, type] = {
     "field": Field,
     "settled": SettledSchema,
     "reading": Reading,
-    **{f"{name}-format": layout for name, layout in FORMATS.items()},
+    **{f"{name}-format": layout for name, layout in ALL_FORMATS.items()},
     # of any kind of source: members of archives, bare pixels in samples
     "archive-reader": ArchiveReader,
     "zip-reader": ZipReader,

@@ -20,7 +20,7 @@ from dsprep.dataset.find import (
 )
 from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
-from dsprep.formats import FORMATS, format_of_source, suffixes
+from dsprep.formats import ALL_FORMATS, IN_SPANS, format_of_source, suffixes
 from dsprep.formats.listed_shards import read_index
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
@@ -166,10 +166,11 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
     directory, by_format = where.directory, dict[str, list[str]]()
     indexed = None if names or where.single else read_index(str(where.place))
     names = [where.single] if where.single else names
-    names = names or [os.path.relpath(each.path, directory) for each in indexed or ()]
+    if indexed:
+        names = [os.path.relpath(each.path, directory) for each in indexed.shards]
     there = names or sorted(map(where.shard, os.listdir(where.place)))
     for name in there:
-        layout = format_of_source(name)
+        layout = IN_SPANS.get(indexed.format) if indexed else format_of_source(name)
         if names and layout is None:
             raise SourceError(f"{directory / name}: its name is not that of a shard ({suffixes()})")
         if layout and (names or (name[0] != "." and (directory / name).is_file())):
@@ -178,7 +179,7 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         is_begun = any(map(is_scratch, there)) or (where.apart and where.scratch.is_dir())
         what = f"finished shard; {UNFINISHED}" if is_begun else ""
         raise SourceError(f"{where.place}: holds no {what or f'shards ({suffixes()})'}")
-    tables = {name for name in by_format if not FORMATS[name].in_spans}
+    tables = {name for name in by_format if not ALL_FORMATS[name].in_spans}
     # img2dataset writes a Parquet file beside each shard
     if tables and not names and len(by_format) == len(tables) + 1:
         for name in tables:
@@ -191,7 +192,8 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         )
     ((kind, found),) = by_format.items()
     paths = [where.url(each) for each in found]
-    return Shards(Recorded(FORMATS[kind]().told_by(paths), known=False), found, None, where)
+    layout = ALL_FORMATS[kind]().told_by(paths)
+    return Shards(Recorded(layout, known=False), found, None, where)
 
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,8 @@ from dsprep.dataset.manifest import UNFINISHED, FileEntry
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
-from dsprep.formats.listing import LISTING, read_listing
 from dsprep.formats.listed_shards import INDEX, differences, read_index
+from dsprep.formats.listing import LISTING, read_listing
 from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
@@ -413,9 +413,10 @@ def _compare_shards(
 def _compare_index(
     shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected]
 ) -> Iterator[Problem]:
-    """Compare shards that another program wrote with the index of MDS beside them."""
+    """Compare shards that another program wrote with the index beside them."""
     counts = {task.path: found.samples for task, found in zip(tasks, inspected, strict=True)}
-    for each in read_index(str(shards.destination.place)) or ():
+    indexed = read_index(str(shards.destination.place))
+    for each in indexed.shards if indexed else ():
         name = os.path.relpath(each.path, shards.directory)
         if each.path not in counts:
             yield Problem(name, f"is in {INDEX}, but not there")

@@ -257,12 +257,14 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
 
 
 def _of_index(directory: str, format_name: str | None) -> ShardSet | None:
-    """Return the shards that an index of MDS names; None if there is none."""
-    indexed = read_index(directory) if format_name in (None, "mds") else None
-    if not indexed:
+    """Return the shards that an index names; None if there is none of a format like this."""
+    indexed = read_index(directory)
+    if indexed is None or indexed.format not in IN_SPANS:
         return None
-    found = _of_files(directory, [each.path for each in indexed], "mds")
-    counts = {each.path: each.samples for each in indexed}
+    if format_name not in (None, indexed.format):
+        return None
+    found = _of_files(directory, [each.path for each in indexed.shards], indexed.format)
+    counts = {each.path: each.samples for each in indexed.shards}
     return found and replace(found, samples={**found.samples, **counts})
 
 
@@ -274,9 +276,10 @@ def _by_indexes(known: Mapping[str, str]) -> tuple[dict[str, str], dict[str, int
     sides: dict[str, str] = {}
     counts: dict[str, int] = {}
     for own in by_directory([*known]):
-        indexed = read_index(os.path.dirname(own[0])) or ()
-        counts |= {each.path: each.samples for each in indexed}
-        sides |= dict.fromkeys([each.path for each in indexed] or own, known[own[0]])
+        indexed = read_index(os.path.dirname(own[0]))
+        listed = indexed.shards if indexed else ()
+        counts |= {each.path: each.samples for each in listed}
+        sides |= dict.fromkeys([each.path for each in listed] or own, known[own[0]])
     return sides, counts
 
 

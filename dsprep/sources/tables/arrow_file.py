@@ -6,6 +6,9 @@ the metadata, and its body. An IPC file has them after the magic ``ARROW1`` and 
 metadata is a table of FlatBuffers (Arrow's ``Message.fbs``): its field 1 is the type of the header,
 field 2 the header, field 3 the size of the body. Field 0 of the header of a record batch is its
 number of rows.
+
+A chunk of litdata has either layout before its end, which is the size of it as a u32 and a mark
+(litdata 0.2.76, streaming/item_loader.py, ``append_arrow_row_footer``).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from dsprep.formats import ARROW
 from dsprep.formats.arrow import arrow
+from dsprep.formats.listed_shards import ROWS
 from dsprep.storage.files import facts, open_file
 from dsprep.storage.store import OpenFile
 
@@ -26,6 +30,7 @@ _MARK = b"\xff" * 4
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # types of headers
 _AT_ONCE = 4096  # bytes that have the metadata of most messages
 _LARGEST = 64 << 20  # bytes of metadata
+_CHUNK = ".bin"  # ends the name of a chunk of litdata
 
 
 class _Message(NamedTuple):
@@ -46,7 +51,7 @@ class _Layout(NamedTuple):
 
 def is_arrow(path: str) -> bool:
     """Return whether a file has Arrow's record batches, by its name."""
-    return path.endswith(ARROW)
+    return path.endswith((*ARROW, _CHUNK))
 
 
 class ArrowFile:
@@ -59,8 +64,7 @@ class ArrowFile:
         self._file = open_file(path)
         try:
             with _damage():
-                start = len(_MAGIC) if self._file.pread(len(_MAGIC), 0) == _MAGIC else 0
-                schema = _message_at(self._file, start, found.size)
+                schema = _message_at(self._file, *_messages_in(self._file, path, found.size))
                 if schema is None or schema.kind != _SCHEMA:
                     raise ValueError("it does not begin with a schema")
                 self.schema_arrow = arrow().ipc.open_stream(self._bytes(schema)).schema
@@ -138,14 +142,28 @@ def _layout_of(path: str, size: int, mtime: int) -> _Layout:
     """Return the messages of a file; ``size`` and ``mtime`` tell whether it is still the same."""
     first, batches = list[_Message](), list[_Message]()
     with open_file(path) as file:
-        at = len(_MAGIC) if file.pread(len(_MAGIC), 0) == _MAGIC else 0
-        while (message := _message_at(file, at, size)) is not None:
+        at, stop = _messages_in(file, path, size)
+        while (message := _message_at(file, at, stop)) is not None:
             if message.kind == _DICTIONARY or not first:
                 first.append(message)
             elif message.kind == _BATCH:
                 batches.append(message)
             at = message.stop
     return _Layout(tuple(first), tuple(batches))
+
+
+def _messages_in(file: OpenFile, path: str, size: int) -> tuple[int, int]:
+    """Return where the messages of a file begin, and where they end at most."""
+    start, stop = 0, size
+    if path.endswith(_CHUNK):
+        stop = max(0, size - 4 - len(ROWS))
+        tail = file.pread(size - stop, stop)
+        if not tail.endswith(ROWS):
+            raise ValueError("it has no rows at its end")
+        start = stop - struct.unpack("<I", tail[: -len(ROWS)])[0]
+        if start < 0:
+            raise ValueError("its rows are cut short")
+    return start + len(_MAGIC) * (file.pread(len(_MAGIC), start) == _MAGIC), stop
 
 
 def _message_at(file: OpenFile, at: int, size: int) -> _Message | None:

@@ -1,4 +1,4 @@
-"""Files of Arrow as Hugging Face `datasets` saves them, as a kind of source."""
+"""Files of Arrow as Hugging Face `datasets` and litdata write them, as a kind of source."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats import ARROW
-from dsprep.places.names import holds_images, require_one_split, sides_of_files
+from dsprep.formats.listed_shards import INDEX, ListedShard, read_index
+from dsprep.places.names import (
+    SPLITS,
+    files_of_sides,
+    holds_images,
+    require_one_split,
+    sides_of_files,
+)
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
+from dsprep.sources.tables.arrow_file import is_arrow
 from dsprep.sources.tables.parquet_kind import ParquetKind
 from dsprep.storage.files import absent, entries, is_file, read_bytes
 from dsprep.units import format_count
@@ -28,7 +36,7 @@ _LARGEST = 16 << 20  # bytes of a JSON file
 
 
 class ArrowKind(SourceKind):
-    """Files of Arrow whose rows are samples: saved by ``save_to_disk``, or in its cache."""
+    """Files of Arrow whose rows are samples: of ``save_to_disk``, its cache, or litdata."""
 
     names: ClassVar[tuple[str, ...]] = ("arrow",)
     noun: ClassVar[str] = "Arrow"
@@ -48,8 +56,10 @@ class ArrowKind(SourceKind):
 
     def scan(self, source: Source, place: SourcePlace, run_all: RunAll) -> SourceScan | None:
         files, sides, notes = [*place.files], tuple[str, ...](), list[Finding]()
+        chunks: Mapping[str, Sequence[ListedShard]] = {}
         if place.is_dir and not source.others:
-            by_side = _saved_in(place) or {"": _tables_in(place)}
+            chunks = chunks_in(place)
+            by_side = _saved_in(place) or _paths(chunks) or {"": _tables_in(place)}
             files = [path for paths in by_side.values() for path in paths]
             sides = tuple(side for side, paths in by_side.items() for _ in paths)
             if not any(sides):
@@ -57,7 +67,7 @@ class ArrowKind(SourceKind):
                 if not sides:
                     require_one_split(place.path, files)
             notes = [*_unused(place.path, files)]
-        if not files or not all(path.endswith(ARROW) for path in files):
+        if not files or not all(map(is_arrow, files)):
             return None
         from dsprep.places.files import with_sides_of_files
         from dsprep.sources.tables.parquet import read_parquet
@@ -67,6 +77,7 @@ class ArrowKind(SourceKind):
             source.class_names(),
             choice=source.choice,
             versions=source.versions,
+            counts={each.path: each.samples for shards in chunks.values() for each in shards},
             run_all=run_all,
         )
         return with_sides_of_files(catalog, sides), [*notes, *findings]
@@ -78,6 +89,8 @@ def _claim_in(place: SourcePlace) -> Claim | None:
     tables = sorted(name for name in names if name.endswith(ARROW))
     if _SPLITS in names or (_STATE in names and tables):
         return Claim(Sure.RECORDED, min({_SPLITS, _STATE} & names))
+    if chunks_in(place):
+        return Claim(Sure.RECORDED, INDEX)
     return Claim(Sure.MARKED, tables[0]) if tables and not holds_images(place.path) else None
 
 
@@ -104,6 +117,27 @@ def _unused(root: str, files: Sequence[str]) -> Iterator[Finding]:
             f"{count} of Arrow, such as {name}, not read: no part of the data set, as caches of map"
         )
         yield Finding("note", "", detail)
+
+
+# What litdata writes
+
+
+def chunks_in(place: SourcePlace) -> Mapping[str, Sequence[ListedShard]]:
+    """Return the chunks of litdata in a directory that have rows of Arrow, by side."""
+    if any(entry.name == INDEX for entry in place.entries):
+        directories = {place.path: ""}
+    elif any(entry.name.lower() in SPLITS for entry in place.peek):
+        sides = files_of_sides(place.path)
+        directories = {os.path.dirname(path): side for path, side in sides.items()}
+    else:
+        return {}
+    indexes = {side: read_index(directory) for directory, side in directories.items()}
+    found = {side: each.shards for side, each in indexes.items() if each and each.format == "arrow"}
+    return found if len(found) == len(indexes) else {}
+
+
+def _paths(chunks: Mapping[str, Sequence[ListedShard]]) -> dict[str, list[str]]:
+    return {side: [each.path for each in shards] for side, shards in chunks.items()}
 
 
 # What save_to_disk writes

@@ -36,6 +36,7 @@ from dsprep.formats.arrow import (
     type_of_column,
     with_files,
 )
+from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.numbering import Known, number_classes, numbers_of, require_lines, unknown_classes
 from dsprep.places.scan import RunAll
@@ -53,7 +54,7 @@ from dsprep.sources.tables.versions import newest_rows
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
-_EXTENSION = re.compile(r"\.(?:parquet|arrow|feather)$")
+_EXTENSION = re.compile(r"\.(?:parquet|arrow|feather|bin)$")
 _NO_CHOICE = Choice()
 _WITHOUT_CLASS = -1  # Hugging Face's number of an unknown class, as in most test sets
 
@@ -64,9 +65,13 @@ def read_parquet(
     *,
     choice: Choice = _NO_CHOICE,
     versions: tuple[str, ...] | None = None,
+    counts: Mapping[str, int] = {},
     run_all: RunAll = map,
 ) -> SourceScan:
-    """Make the catalog of such files, with the samples in the order of the files and rows."""
+    """Make the catalog of such files, with the samples in the order of the files and rows.
+
+    What says how many rows files have, by ``counts``, must be right.
+    """
     # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
     # different; otherwise the file's name and the number of the row. Labels that some rows lack are
     # in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
@@ -88,6 +93,7 @@ def read_parquet(
     wanted = columns, label and label.places[0][0], choice.no_image or imageless
     tasks = [(path, *wanted, rows) for path, rows in zip(paths, only, strict=True)]
     indexed: list[IndexedRows] = list(run_all(index_rows, tasks))
+    _require_counts(indexed, counts)
     findings = _damage(indexed)
     _require_rows(indexed, findings, root)
     own = _joined(indexed, "paths") if newest is None else _paths_of_records(newest, indexed)
@@ -110,6 +116,16 @@ def read_parquet(
     told = (declared, is_known, imageless)
     catalog = Catalog(table, root, classes, reader, *told, overridden=changed)
     return catalog, findings
+
+
+def _require_counts(indexed: Sequence[IndexedRows], counts: Mapping[str, int]) -> None:
+    for each in indexed:
+        count = each.file.groups[-1]
+        if count != counts.get(each.file.path, count):
+            raise SourceError(
+                f"{each.file.path}: has {format_count(count, 'row')}, not "
+                f"{counts[each.file.path]:,} as {INDEX} says: copy both again"
+            )
 
 
 def _require_rows(indexed: Sequence[IndexedRows], damage: Sequence[Finding], root: str) -> None:
