@@ -111,11 +111,14 @@ def _index_of_litdata(path: str, values: Mapping[str, Any]) -> ShardIndex | None
         return None
     _require_read(path, config, chunks)
     # of chunks that are compressed as a whole, the index has the sizes before
-    is_packed = config.get("compression") and config.get("compression_level") in (None, "chunk")
-    shards = []
+    compression = config.get("compression")
+    is_packed = compression and config.get("compression_level") in (None, "chunk")
+    directory, shards = os.path.dirname(path), list[ListedShard]()
     for each in chunks:
-        name, size = _path(os.path.dirname(path), each["filename"]), each["chunk_bytes"]
-        found = _listed(name, each["chunk_size"], size)
+        file = _path(directory, each["filename"])
+        if is_packed and not is_file(file):  # its reader leaves the unpacked chunk in its place
+            file = _path(directory, each["filename"].replace(f".{compression}", ""))
+        found = _listed(file, each["chunk_size"], each["chunk_bytes"])
         shards.append(found._replace(bytes=None) if is_packed else found)
     if not shards:
         raise ValueError("it lists no chunks")

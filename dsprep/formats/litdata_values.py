@@ -124,8 +124,8 @@ def _keys_of(node: Mapping[str, Any]) -> Sequence[object]:
 
 # Arrays
 
-# the letters that :mod:`struct` has for the numbers of dtypes (litdata, constants.py); those that no
-# list holds are missing: complex numbers, bfloat16, objects
+# the letters that :mod:`struct` has for the numbers of dtypes (litdata, constants.py); missing are
+# those that no list holds: complex numbers, bfloat16, objects
 _NUMPY = dict(enumerate("bhiqBHIQefd")) | {13: "B"}
 _TORCH = {0: "f", 1: "f", 2: "d", 3: "d", 8: "e", 9: "e"} | dict(enumerate("BbhhiiqqBH", 11))
 _BARE = {"no_header_numpy": _NUMPY, "no_header_tensor": _TORCH}

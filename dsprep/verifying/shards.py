@@ -192,8 +192,8 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         )
     ((kind, found),) = by_format.items()
     paths = [where.url(each) for each in found]
-    layout = ALL_FORMATS[kind]().told_by(paths)
-    return Shards(Recorded(layout, known=False), found, None, where)
+    made = Recorded(ALL_FORMATS[kind]().told_by(paths), known=False)
+    return Shards(made, found, None, where)
 
 
 def strays(path: str, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ from typing import Any
 from PIL import Image
 
 import dsprep
+from scripts.judges import beside_litdata
 from tests.images import jpeg, png
 
 _MOSAIC = Path(__file__).with_name("mosaic.py")
@@ -49,6 +50,7 @@ def main() -> int:
         root = Path(options.keep or scratch)
         problems = [*_read_by_mosaic(options.python, root), *_written_by_mosaic(options, root)]
         problems += [*_read_by_energon(options.python, root), *_prepared(options.python, root)]
+        problems += beside_litdata.differences(options.python, root)
     for problem in problems:
         print(problem)
     print("judges: no problems" if not problems else f"judges: {len(problems)} problems")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dsprep.formats import IN_SPANS
+from dsprep.formats import IN_SPANS, SHARDED
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import PRESETS, TFRecord
@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, Format]] = {
 LAYOUTS: dict[str, Format] = {
     "-".join((name, variant)).rstrip("-"): layout
     for name, kind in IN_SPANS.items()
+    if name in SHARDED
     for variant, layout in ({"": kind()} | VARIANTS.get(name, {})).items()
 }
 """Every layout by its name: the format's, and the variant's."""
