@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats import ARROW
+from dsprep.formats.arrow_file import is_arrow
 from dsprep.formats.listed_shards import INDEX, ListedShard, read_index
 from dsprep.places.names import (
     SPLITS,
@@ -19,7 +20,6 @@ from dsprep.places.names import (
     sides_of_files,
 )
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
-from dsprep.sources.tables.arrow_file import is_arrow
 from dsprep.sources.tables.parquet_kind import ParquetKind
 from dsprep.storage.files import absent, entries, is_file, read_bytes
 from dsprep.units import format_count

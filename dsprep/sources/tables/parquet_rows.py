@@ -31,11 +31,11 @@ from dsprep.formats.arrow import (
     kept_columns,
     plain_batch,
 )
+from dsprep.formats.arrow_file import ArrowFile, is_arrow
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_parquet
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
-from dsprep.sources.tables.arrow_file import ArrowFile, is_arrow
 from dsprep.storage.files import facts, open_file, results
 from dsprep.units import quoted_names
 
