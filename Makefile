@@ -53,7 +53,7 @@ bench: $(FULL) $(SERVERS) $(CLIENTS) $(JUDGES) ## Measure dsprep against its pee
 	$(BIN)/python -m scripts.bench $(ONLY:%=--only %) $(RUNS:%=--runs %) $(SIZE:%=--size %) \
 		$(DATA:%=--data %)
 
-judges: $(FULL) $(JUDGES) ## Let MosaicML Streaming and Megatron-Energon read what dsprep writes, and dsprep theirs
+judges: $(FULL) $(JUDGES) ## Let MosaicML Streaming, litdata and Energon read what dsprep writes, and dsprep theirs
 	@$(BIN)/python -m scripts.judges
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties

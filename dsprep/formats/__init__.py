@@ -47,6 +47,7 @@ _CONCATENATIVE = {
 _INDEXED = {"mds": "mds.Mds"}
 # They are read, and not written.
 _READ_ONLY = {"litdata": "litdata.LitData"}
+_READ_ONLY_TABLES = {"arrow": "parquet.Arrow"}
 # Their files have names that others have as well, such as tables of labels: a manifest tells them.
 _TABLES = {"csv": "csv_lines.Csv"}
 _SHARDED = _CONCATENATIVE | _INDEXED | {"parquet": "parquet.Parquet"} | _TABLES
@@ -64,7 +65,7 @@ SHARDED = _Formats(_SHARDED)
 # the formats whose shards are one encoded sample after another: what streams are
 CONCATENATIVE = _Formats(_CONCATENATIVE)
 # every format, also those that are read and not written
-ALL_FORMATS = _Formats(_SHARDED | _TREES | _READ_ONLY)
+ALL_FORMATS = _Formats(_SHARDED | _TREES | _READ_ONLY | _READ_ONLY_TABLES)
 # the formats whose samples are runs of bytes of their shards: what `--from` takes
 IN_SPANS = _Formats(_CONCATENATIVE | _INDEXED | _READ_ONLY)
 # the formats whose files are tables; their readers take all files of a directory

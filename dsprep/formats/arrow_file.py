@@ -94,10 +94,14 @@ class ArrowFile:
         return [batch.rows for batch in self._layout.batches]
 
     def iter_batches(
-        self, rows: int, groups: Sequence[int], columns: Sequence[str], use_threads: bool = False
+        self,
+        rows: int,
+        groups: Sequence[int] | None = None,
+        columns: Sequence[str] = (),
+        use_threads: bool = False,
     ) -> Iterator[Any]:
-        """Yield some columns of record batches, some rows at a time."""
-        for group in groups:
+        """Yield some columns of record batches, or of all of them, some rows at a time."""
+        for group in range(self.num_row_groups) if groups is None else groups:
             batch = self._read(group)
             names = [name for name in columns if batch.schema.get_field_index(name) >= 0]
             batch = batch.select(names)

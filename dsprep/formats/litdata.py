@@ -27,7 +27,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import SourceError
 from dsprep.formats.base import Span
 from dsprep.formats.listed_shards import INDEX, ROWS, read_index
 from dsprep.formats.litdata_values import Column, Decoding, columns_of, decoding_of
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _PIECE = 1 << 12  # compressed bytes at once: few enough that what they become fits into memory
-_WRITTEN = "litdata is read and not written: give another format with --to"
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,10 @@ class LitData(OffsetTableFormat):
         return Meaning(place, kind, IMAGE if place == IMAGE and kind == "image" else "")
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        raise OptionError(_WRITTEN)
+        raise NotImplementedError
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        raise OptionError(_WRITTEN)
+        raise NotImplementedError
 
     def told_by(self, files: Sequence[str]) -> Self:
         """Return the format with the columns that the index beside chunks tells."""

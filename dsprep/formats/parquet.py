@@ -37,6 +37,7 @@ from dsprep.formats.arrow import (
     restored,
     source_schema,
 )
+from dsprep.formats.arrow_file import ArrowFile, is_arrow
 from dsprep.formats.base import Entry, Format, pixel_sizes
 from dsprep.formats.card import Split, card
 from dsprep.images.header import sniff
@@ -234,7 +235,7 @@ class Parquet(Format):
         pa = arrow()
         position = 0
         try:
-            with open_parquet(stream.path) as file:
+            with open_rows(stream.path) as file:
                 if (schema := self.schema) is None:
                     schema, _ = source_schema(file.schema_arrow, stream.path)
                     with suppress(SourceError):  # nothing tells which field is the image
@@ -258,11 +259,19 @@ class Parquet(Format):
 
     def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
         try:
-            with open_parquet(path) as file:
+            with open_rows(path) as file:
                 told = source_schema(file.schema_arrow, path)[0]
         except arrow().ArrowException as error:
             raise SourceError(f"{path}: {first_line(error)}") from None
         return {each.places[0][0]: each.names for each in told.fields if each.names}
+
+
+@dataclass(frozen=True)
+class Arrow(Parquet):
+    """The same rows in files of Arrow, which are read and not written."""
+
+    name: ClassVar[str] = "arrow"
+    suffix: ClassVar[str] = ".arrow"
 
 
 def settled(declared: Schema, choice: Choice, source: str) -> Schema:
@@ -295,6 +304,11 @@ def _size(cell: Cell) -> int:
         are_numbers = bool(cell) and isinstance(cell[0], int | float)
         return 8 * len(cell) if are_numbers else sum(map(_size, cell))
     return 0 if cell is None else 8
+
+
+def open_rows(path: str) -> Any:
+    """Open a file of Parquet, or one of Arrow, which has the methods that are used here."""
+    return ArrowFile(path) if is_arrow(path) else open_parquet(path)
 
 
 def open_parquet(path: str) -> Any:

@@ -13,7 +13,7 @@ from dsprep.dataset.copies import Copies, recorded
 from dsprep.declared import words_of
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import ALL_FORMATS, FORMATS
 from dsprep.formats.base import NUMBER_IN_NAME, Format
 from dsprep.images.augment import FILLS, Augment, parse_ops
 from dsprep.images.header import DEFAULT_MAX_PIXELS
@@ -230,7 +230,8 @@ def _side_above(paths: pl.Series) -> str:
 def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format:
     """Return a format with the options that a user gave."""
     if name not in FORMATS:
-        raise OptionError(f"format {name}: choose one of {', '.join(FORMATS)}")
+        what = "is read and not written; " if name in ALL_FORMATS else ""
+        raise OptionError(f"format {name}: {what}choose one of {', '.join(FORMATS)}")
     samples = options if isinstance(options, ImageOptions) else None
     return FORMATS[name]().with_options(
         preset=options.features,

@@ -20,7 +20,7 @@ from dsprep.dataset.find import (
 )
 from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
-from dsprep.formats import ALL_FORMATS, IN_SPANS, format_of_source, suffixes
+from dsprep.formats import ALL_FORMATS, format_of_source, suffixes
 from dsprep.formats.listed_shards import read_index
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
@@ -170,7 +170,7 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         names = [os.path.relpath(each.path, directory) for each in indexed.shards]
     there = names or sorted(map(where.shard, os.listdir(where.place)))
     for name in there:
-        layout = IN_SPANS.get(indexed.format) if indexed else format_of_source(name)
+        layout = ALL_FORMATS[indexed.format] if indexed else format_of_source(name)
         if names and layout is None:
             raise SourceError(f"{directory / name}: its name is not that of a shard ({suffixes()})")
         if layout and (names or (name[0] != "." and (directory / name).is_file())):

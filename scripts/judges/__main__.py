@@ -1,4 +1,4 @@
-"""Let MosaicML Streaming and Megatron-Energon judge what dsprep writes, and dsprep read theirs.
+"""Let MosaicML Streaming, Energon and litdata judge what dsprep writes, and dsprep read theirs.
 
 python -m scripts.judges [--python .cache/judges/bin/python] [--keep DIR]
 
@@ -9,7 +9,11 @@ those in tests/formats/mds, byte for byte, which `make test` reads.
 
 `energon lint` and Energon's loader read the shards that `dsprep shard index --energon` has indexed.
 What `energon prepare` writes beside the shards in tests/formats/energon must be what lies there,
-which `make test` compares with dsprep's. It exits with 1 if a judge disagrees.
+which `make test` compares with dsprep's.
+
+What litdata writes must be that in tests/formats/litdata, but for the time of day. dsprep
+reads from them what `StreamingDataset` of litdata reads, which also reads MDS of dsprep that is
+compressed with zstd. It exits with 1 if a judge disagrees.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``index.json`` of MDS: what is believed of it, and what is not."""
+"""``index.json`` of MDS and litdata: what is believed of it, and what is not."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import SourceError
+from dsprep.formats import listed_shards as module
 from dsprep.formats.listed_shards import differences, read_index
 from tests.formats.test_mds import GOLDEN
 
@@ -56,7 +57,9 @@ def test_samples_that_are_missing_are_rejects(copied: Path, tmp_path: Path) -> N
 
 
 def test_hashes_are_checked(copied: Path) -> None:
-    shards = read_index(str(copied)) or []
+    index = read_index(str(copied))
+    assert index is not None
+    shards = index.shards
     assert [set(each.hashes) for each in shards] == [{"sha256", "xxh64"}] * 2
     assert not [*differences(shards[0])]
     data = bytearray((copied / "shard.00000.mds").read_bytes())
@@ -107,3 +110,42 @@ def test_shards_of_text(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text(text)
     with pytest.raises(SourceError, match="lists shards of json, not of MDS"):
         read_index(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["mds/all", "litdata/batch"])
+def test_a_shard_that_is_listed_twice(name: str, tmp_path: Path) -> None:
+    where = Path(shutil.copytree(GOLDEN.parent / name, tmp_path / "in"))
+    index = json.loads((where / "index.json").read_text())
+    shards = index.get("shards") or index["chunks"]
+    shards.append(shards[0])
+    (where / "index.json").write_text(json.dumps(index))
+    with pytest.raises(SourceError, match=r"index\.json: lists (shard|chunk)\S+ 2 times"):
+        dsprep.convert(where, tmp_path / "out", to="parquet")
+    with pytest.raises(SourceError, match="2 times"):
+        dsprep.verify(where)
+
+
+def test_an_index_that_is_too_large(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LARGEST", 100)
+    with pytest.raises(SourceError, match=r"index\.json: cannot be read \(has .*at most 100 B"):
+        read_index(str(copied))
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"filename": "../chunk-0-0.bin"},
+        {"filename": "/etc/passwd"},
+        {"chunk_size": -1},
+        {"chunk_bytes": 1 << 70},
+        {"chunk_bytes": None},
+        {"filename": ""},
+    ],
+)
+def test_chunks_of_litdata_that_are_none(chunk: dict[str, Any], tmp_path: Path) -> None:
+    where = Path(shutil.copytree(GOLDEN.parent / "litdata" / "batch", tmp_path / "in"))
+    index = json.loads((where / "index.json").read_text())
+    index["chunks"][0] |= chunk
+    (where / "index.json").write_text(json.dumps(index))
+    with pytest.raises(SourceError, match="is not an index of litdata"):
+        read_index(str(where))

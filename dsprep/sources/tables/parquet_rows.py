@@ -32,7 +32,7 @@ from dsprep.formats.arrow import (
     plain_batch,
 )
 from dsprep.formats.arrow_file import ArrowFile, is_arrow
-from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_parquet
+from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_rows
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
@@ -85,11 +85,6 @@ def open_or_refuse(path: str) -> Any:
     """Open a file of rows."""
     with _require_whole(path):
         return open_rows(path)
-
-
-def open_rows(path: str) -> Any:
-    """Open a file of Parquet, or one of Arrow, which has the methods that are used here."""
-    return ArrowFile(path) if is_arrow(path) else open_parquet(path)
 
 
 @contextmanager
