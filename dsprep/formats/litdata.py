@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dsprep.errors import SourceError
 from dsprep.formats.base import Span
 from dsprep.formats.listed_shards import INDEX, ROWS, read_index
-from dsprep.formats.litdata_values import Column, Decoding, columns_of, decoding_of
+from dsprep.formats.litdata_values import Decoding, TreeColumn, columns_of, decoding_of
 from dsprep.formats.offset_table import OffsetTableFormat, read_offsets
 from dsprep.formats.stream import ShardStream, is_bomb, require_zstd, zstd
 from dsprep.sample import Sample
@@ -49,14 +49,14 @@ class LitData(OffsetTableFormat):
 
     name: ClassVar[str] = "litdata"
     suffix: ClassVar[str] = ".bin"
-    columns: str = ""  # the columns as JSON: lists of the items of `litdata_values.Column`
+    columns: str = ""  # the columns as JSON: lists of the items of `litdata_values.TreeColumn`
     packed: bool = False  # whether each sample is a frame of zstd
 
     @cached_property
     def _columns(self) -> dict[str, tuple[int | None, Decoding]]:
         """Of each column the number of its leaves, and how they are read."""
         try:
-            columns = [Column(*each) for each in json.loads(self.columns or "[]")]
+            columns = [TreeColumn(*each) for each in json.loads(self.columns or "[]")]
             return {each.name: (each.leaves, decoding_of(each.serializer)) for each in columns}
         except (ValueError, TypeError, RecursionError):
             shown = quoted(self.columns)

@@ -18,7 +18,7 @@ from dsprep.formats.mds_values import decode_images, decode_pil
 from dsprep.sample import Floats, Value
 
 
-class Column(NamedTuple):
+class TreeColumn(NamedTuple):
     """A field of samples: a leaf of the tree that each is, or several that are one list."""
 
     name: str
@@ -63,7 +63,7 @@ _LISTED = ("builtins.list", "builtins.tuple", "collections.deque", "collections.
 _ITEMS = ("int", "float", "str")  # what wrote the items of a list
 
 
-def columns_of(spec: str | None, serializers: Sequence[str]) -> list[Column]:
+def columns_of(spec: str | None, serializers: Sequence[str]) -> list[TreeColumn]:
     """Return the columns of samples that are trees.
 
     The name of a leaf is the keys that lead to it, with ``/`` between; an item of a list or a tuple
@@ -89,13 +89,13 @@ def columns_of(spec: str | None, serializers: Sequence[str]) -> list[Column]:
 
 def _columns_at(
     node: Mapping[str, Any], path: tuple[str, ...], left: Iterator[str]
-) -> Iterator[Column]:
+) -> Iterator[TreeColumn]:
     children = node["children_spec"]
     if node["type"] is None:
         serializer = next(left, None)
         if serializer is None:
             raise ValueError("its tree has more values than there are serializers")
-        yield Column("/".join(path) or "0", serializer, None)
+        yield TreeColumn("/".join(path) or "0", serializer, None)
         return
     keys = _keys_of(node)
     found = [
@@ -106,7 +106,7 @@ def _columns_at(
     kinds = {column.serializer for column in found}
     are_items = len(found) == len(children) and all(each["type"] is None for each in children)
     if path and node["type"] in _LISTED and are_items and len(kinds) == 1 and kinds <= {*_ITEMS}:
-        yield Column("/".join(path), kinds.pop(), len(found))
+        yield TreeColumn("/".join(path), kinds.pop(), len(found))
     else:
         yield from found
 

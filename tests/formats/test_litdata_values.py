@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.formats.litdata_values import Column, columns_of, decoding_of
+from dsprep.formats.litdata_values import TreeColumn, columns_of, decoding_of
 
 LEAF = {"type": None, "context": None, "children_spec": []}
 
@@ -34,23 +34,23 @@ def test_names_are_the_keys_that_lead_to_a_leaf() -> None:
     root = tree("builtins.dict", '["a", "box", "mixed", "more"]', inner, boxes, mixed, more)
     kinds = ["int", "str", "float", "float", "int", "jpeg", "bytes"]
     assert columns_of(spec(root), kinds) == [
-        Column("a/b", "int", None),
-        Column("a/3", "str", None),
-        Column("box", "float", 2),
-        Column("mixed/0", "int", None),
-        Column("mixed/1", "jpeg", None),
-        Column("more/d", "bytes", None),
+        TreeColumn("a/b", "int", None),
+        TreeColumn("a/3", "str", None),
+        TreeColumn("box", "float", 2),
+        TreeColumn("mixed/0", "int", None),
+        TreeColumn("mixed/1", "jpeg", None),
+        TreeColumn("more/d", "bytes", None),
     ]
 
 
 def test_roots_that_are_no_dict() -> None:
     pair = tree("builtins.tuple", "null", LEAF, LEAF)
     assert columns_of(spec(pair), ["int", "int"]) == [
-        Column("0", "int", None),
-        Column("1", "int", None),
+        TreeColumn("0", "int", None),
+        TreeColumn("1", "int", None),
     ]
     for value in (spec(LEAF), None):
-        assert columns_of(value, ["jpeg"]) == [Column("0", "jpeg", None)]
+        assert columns_of(value, ["jpeg"]) == [TreeColumn("0", "jpeg", None)]
 
 
 @pytest.mark.parametrize(
