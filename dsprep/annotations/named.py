@@ -41,20 +41,22 @@ def most_json(found: NamedObjects) -> int:
     return len(to_json(Objects(tuple(more))).encode()) if more else 0
 
 
-def read_rows(data: bytes, read: Callable[[Sequence[str]], Made]) -> list[Made]:
+def read_rows(
+    data: bytes, read: Callable[[Sequence[str]], Made], between: str | None = None
+) -> list[Made]:
     """Return what a function makes of the cells of each line, which have blanks between them.
 
-    A ValueError tells the line.
+    ``between`` is what else lies between them. A ValueError tells the line.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8: save the file as UTF-8") from None
     made = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if cells := line.split():
+    for number, line in enumerate(text.split("\n"), 1):
+        if stripped := line.strip():
             try:
-                made.append(read(cells))
+                made.append(read(stripped.split(between)))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
     return made

@@ -44,6 +44,8 @@ KINDS = {
     "cub": "annotated.cub_kind:CubKind",
     "mot": "annotated.mot_kind:MotKind",
     "dota": "annotated.dota_kind:DotaKind",
+    "visdrone": "annotated.visdrone_kind:VisDroneKind",
+    "segment-anything": "annotated.segment_anything_kind:SegmentAnythingKind",
     "labelme": "annotated.labelme_kind:LabelmeKind",
 }
 

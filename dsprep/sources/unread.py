@@ -43,6 +43,13 @@ _MOT = rf"\d+ ?, ?-?\d+(?: ?, ?{_NUMBER}){{4,8}}"
 _YOLO = rf"\d+(?:\.0*)?(?:[ \t]+{_NUMBER}){{4,}}"
 _ADE = r'\d+ # \d+ # [01] # [^#]* # [^#]* # ".*"'
 _AVA = rf"[\w-]+,\d+(?:\.\d+)?(?:,{_NUMBER}){{4}},\d+,\d+"
+_FIFTYONE = (
+    "export it from FiftyOne as COCO, YOLO or Pascal VOC, or as a directory tree for each class"
+)
+# Labels are by the stem of an image, samples have a path and types (docs.voxel51.com,
+# "Exporting FiftyOne datasets").
+_FIFTYONE_LABELS = r'"labels"\s*:\s*\{\s*"[^"]*"\s*:\s*(?:\d+|null|"|\[)'
+_SBD = "write the field Segmentation of each into a PNG, and give their directory with --masks"
 
 UNREAD = (
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
@@ -75,7 +82,11 @@ UNREAD = (
     Unread("MPII", r"(?:^|/)mpii_human_pose[^/]*\.mat$", (r"^MATLAB",)),
     Unread("SBU", r"(?:^|/)SBU_captioned_photo_dataset_urls\.txt$", (r"^https?://",), (),
            "write each caption into a text of its image's name, such as a.txt for a.jpg"),
-    Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"')),
+    Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"'), (), _FIFTYONE),
+    Unread("FiftyOne", _JSON, (r'"classes"\s*:\s*(?:\[|null)', _FIFTYONE_LABELS), (), _FIFTYONE),
+    Unread("FiftyOne", r"(?:^|/)samples\.json$", (r'"samples"\s*:\s*\[', '"_cls"|"filepath"'),
+           (), _FIFTYONE),
+    Unread("SBD", r"(?:^|/)(?:cls|inst)/\d{4}_\d{6}\.mat$", (r"^MATLAB",), (), _SBD),
     Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
     Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
 )  # fmt: skip

@@ -33,9 +33,11 @@ from dsprep.sources.annotated.labelme_kind import LabelmeKind
 from dsprep.sources.annotated.lst_kind import LstKind
 from dsprep.sources.annotated.mot_kind import MotKind
 from dsprep.sources.annotated.open_images_kind import OpenImagesKind
+from dsprep.sources.annotated.segment_anything_kind import SegmentAnythingKind
 from dsprep.sources.annotated.svhn_kind import SvhnKind
 from dsprep.sources.annotated.tags_kind import TagTableKind
 from dsprep.sources.annotated.via_kind import ViaKind
+from dsprep.sources.annotated.visdrone_kind import VisDroneKind
 from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
@@ -50,7 +52,9 @@ from tests.sources import (
     test_dota,
     test_matlab_sets,
     test_open_images,
+    test_segment_anything,
     test_svhn,
+    test_visdrone,
 )
 from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, coco, labelme, read, told, voc, voc_object, write
@@ -302,6 +306,20 @@ class TestDota(AnnotationTests):
     kind = DotaKind
     files = test_dota.SET
     named = "labelTxt"
+    is_claimed = True
+
+
+class TestVisDrone(AnnotationTests):
+    kind = VisDroneKind
+    files = test_visdrone.SET
+    named = "annotations"
+    is_claimed = True
+
+
+class TestSegmentAnything(AnnotationTests):
+    kind = SegmentAnythingKind
+    files = test_segment_anything.SET
+    named = "annotations"
     is_claimed = True
 
 

@@ -58,6 +58,7 @@ HEADS_OF_KINDS = {
     "CrowdHuman": ("annotation_val.odgt", '{"ID": "000", "gtboxes": [{"tag": "person"}]}'),
     "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
     "MPII": ("mpii.json", '[{"dataset": "MPI", "img_paths": "000.jpg", "joint_self": [[1, 2]]}]'),
+    "SBD": ("inst/2008_000002.mat", "MATLAB 5.0 MAT-file, Platform: GLNXA64"),
     "SBU": ("x/SBU_captioned_photo_dataset_urls.txt", "http://static.flickr.com/2723/000.jpg\n"),
     "dlib": ("faces.xml", "<?xml version='1.0'?><images><image file='000.jpg'><box top='1'"),
     "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
@@ -101,6 +102,20 @@ def test_kinds_by_content(name: str) -> None:
     assert (name in own) != (name in {each.name for each in UNREAD})
     assert kind_by_content(path, b"nothing of the kind\n" * 9) is None
     assert kind_by_content(path, b"") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("samples.json", '{"samples": [{"filepath": "data/000.jpg", "tags": ["train"]}]}'),
+        ("labels.json", '{"classes": ["cat", "dog"], "labels": {"000": 0, "001": 1}}'),
+        ("labels.json", '{"classes": null, "labels": {"000": "cat"}}'),
+    ],
+)
+def test_what_fiftyone_writes(path: str, text: str) -> None:
+    found = unread_kind(path, text.encode())
+    assert found is not None and found.name == "FiftyOne"
+    assert unread_kind("labels.json", b'{"labels": {"000": 0, "001": 1}}') is None
 
 
 @pytest.mark.parametrize("name", ["VoTT", "ICDAR", "Supervisely"])
