@@ -44,7 +44,7 @@ def numbers_of(
             )
         found = image.convert("L")
     elif image.mode.startswith("I"):
-        raise BadSample("its mask has 16 bits or more, and class numbers have 8")
+        return _of_wide(image, values or {})
     else:
         raise BadSample(
             "its mask has colors: give --mask-colors FILE, with the color of each class"
@@ -52,6 +52,20 @@ def numbers_of(
     if values:
         found = found.point([values.get(value, value) for value in range(256)])
     return found
+
+
+def _of_wide(image: Image, values: Mapping[int, int]) -> Image:
+    """Return a mask of 16 bits or more, whose class numbers have to fit into 8."""
+    wide = image.convert("I")
+    counted: Any = wide.getcolors(1 << 16) or [(0, wide.getextrema()[1])]
+    lost = sorted(value for _, value in counted if not 0 <= values.get(value, value) <= IGNORED)
+    if lost:
+        raise BadSample(
+            f"its mask has the values {format_some([*map(str, lost)])}, and class numbers are 0 to "
+            f"255: give --mask-values {lost[0]}=NUMBER, for each of them"
+        )
+    numbers = [values.get(value, min(value, IGNORED)) for value in range(1 << 16)]
+    return wide.point(numbers, "L")
 
 
 def _of_colors(image: Image, colors: Mapping[Color, int]) -> Image:

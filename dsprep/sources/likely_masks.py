@@ -10,11 +10,12 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.places.names import side_above
-from dsprep.sources.mask_names import Pair, named_alike, without
+from dsprep.sources.mask_names import Pair, named_alike, named_longer, without
 from dsprep.sources.mask_pixels import Pictures, are_masks
 from dsprep.sources.parallel import (
     MOST_PARALLEL,
@@ -79,7 +80,8 @@ def _masks(paths: pl.Series, pictures: Pictures, top: str) -> dict[str, str]:
             where = {posixpath.dirname(path) for path, _ in pairs}
             masks |= {path: "" for path in own if posixpath.dirname(path) in where}
             masks |= _with_details(pairs, MASKS, "", top)
-    for pairs in parallel_pairs(without(paths, masks), lossless_beside_lossy):
+    rest = without(paths, masks)
+    for pairs in chain(parallel_pairs(rest, lossless_beside_lossy), named_longer(rest)):
         if are_masks([pair for pair in pairs if pair[1]], pictures):
             masks |= _with_details(pairs, MASKS, "", top)
     return masks

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -55,6 +56,11 @@ _AFTER_NUMBER = re.compile(
 _IMAGE_WORDS = FILE_WORDS | {"rgb"}
 # `1_sat.jpg`, `1_mask.png`; DRIVE has `21_training.tif`, `21_manual1.gif`
 _IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig", "training", "test"))
+IMAGE_ENDING = re.compile(rf"(?i)[_-](?:{'|'.join(sorted(_IMAGE_WORDS | _IMAGE_ENDINGS))})$")
+"""What names of images end in that those of masks do not have."""
+_LOSSLESS = r"(?i)\.(?:a?png|bmp|gif|tiff?)$"
+_LOOKED_UP = 1000  # paths that show whether others are beside them
+_LONGEST_ENDING = 64  # characters
 _FIRST_WORDS = frozenset(("mask", "masks"))  # `mask_1.png`
 _MOST_FOR_ONE = 10  # images; among fewer, one mask shows what its name means
 _CONVENTIONS = 4  # ways of naming masks that are looked at
@@ -76,6 +82,34 @@ def named_alike(paths: pl.Series) -> Iterator[tuple[list[str], list[Pair]]]:
         pairs = [(path, images[path]) for path in own if path in images]
         if len(pairs) > 1 or len(pairs) >= len(paths) // _MOST_FOR_ONE:
             yield own, pairs  # otherwise one picture among many, which tells nothing
+
+
+def named_longer(paths: pl.Series) -> Iterator[list[Pair]]:
+    """Yield PNGs and the like, each with the JPEG beside it that its name begins with.
+
+    They are yielded by what their names go on with, as ``1_1stHO.png`` beside ``1.jpg``, if half of
+    the JPEGs or more have one.
+    """
+    lossless = paths.filter(paths.str.contains(_LOSSLESS)).to_list()
+    if not 0 < len(lossless) < len(paths):
+        return
+    images = {posixpath.splitext(path)[0]: path for path in without(paths, lossless)}
+    some = lossless[:: max(1, len(lossless) // _LOOKED_UP)]
+    if 2 * sum(bool(_shorter(path, images)) for path in some) < len(some):
+        return
+    by_ending: dict[str, list[Pair]] = {}
+    for path in lossless:
+        if stem := _shorter(path, images):
+            ending = posixpath.splitext(path)[0].removeprefix(stem)
+            by_ending.setdefault(ending, []).append((path, images[stem]))
+    yield from (pairs for pairs in by_ending.values() if 2 * len(pairs) >= len(images))
+
+
+def _shorter(path: str, stems: Container[str]) -> str:
+    """Return what a path begins with that is the stem of another; empty if none is."""
+    stem = posixpath.splitext(path)[0]
+    begins = (stem[: each.start()] for each in DIVIDED.finditer(stem))
+    return next((each for each in begins if each in stems), "")
 
 
 def _may_be(paths: pl.Series) -> pl.Series:
@@ -137,6 +171,35 @@ def convention(path: str) -> str:
     """Return what says that a file may be a mask: the words of its name, or a directory's name."""
     *directories, name = path.split("/")
     return _mask_words(name) or _mask_directory(directories).lower()
+
+
+def endings_of_masks(masks: Iterable[str], images: Iterable[str]) -> Sequence[str]:
+    """Return what names go on with after those of images, the most frequent first.
+
+    ``1_1stHO.png`` goes on with ``_1stHO`` after ``1.jpg``. Words for images do not count, so that
+    ``21_manual1.gif`` does with ``_manual1`` after ``21_training.tif``. Those that are half as
+    frequent as the first, or less, are none.
+    """
+    stems = {without_image_ending(_stem(path)) for path in images}
+    found = Counter(_ending_after(_stem(path), stems) for path in masks)
+    del found[""]
+    most = max(found.values(), default=0)
+    return [ending for ending, count in found.most_common() if 2 * count > most]
+
+
+def _ending_after(stem: str, stems: Collection[str]) -> str:
+    """Return what a stem has more than the longest one that it begins with; empty for nothing."""
+    cuts = range(len(stem) - 1, max(0, len(stem) - _LONGEST_ENDING) - 1, -1)
+    return next((stem[at:] for at in cuts if stem[:at] in stems), "")
+
+
+def without_image_ending(stem: str) -> str:
+    """Return a stem without a word that only tells that the file is an image."""
+    return IMAGE_ENDING.sub("", stem)
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def _nearest_images(masks: Sequence[str], paths: pl.Series) -> dict[str, str]:

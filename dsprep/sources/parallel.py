@@ -37,15 +37,24 @@ Groups: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def pairs_for(image: str, other: str) -> dict[str, str]:
-    """Return what ``--pair`` takes for two images of one name in parallel directories."""
+    """Return what ``--pair`` takes for two images of one sample.
+
+    They lie in parallel directories, or their names go on in different ways.
+    """
     parts = [each.split("/") for each in (image, other)]
     depth = next(at for at, (one, two) in enumerate(zip(*parts, strict=False)) if one != two)
+    stems, extensions = zip(*(posixpath.splitext(each[-1]) for each in parts), strict=True)
+    common = len(posixpath.commonprefix(stems))
     patterns = [
-        "/".join([*each[: depth + 1], "**" if len(each) > depth + 2 else "*"])
-        + posixpath.splitext(each[-1])[1]
-        for each in parts
+        "/".join([*each[: depth + 1][: len(each) - 1], "**" if len(each) > depth + 2 else "*"])
+        + stem[common:]
+        + extension
+        for each, stem, extension in zip(parts, stems, extensions, strict=True)
     ]
-    field = re.sub(r"[^a-z0-9_]", "_", parts[1][depth].lower())
+    is_beside = depth == len(parts[1]) - 1
+    name = stems[1][common:] if is_beside else parts[1][depth]
+    field = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")
+    field = field if field not in ("", "image") else "other"
     return dict(zip(("image", field), patterns, strict=True))
 
 

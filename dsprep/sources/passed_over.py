@@ -21,7 +21,9 @@ from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
 from dsprep.sources.likely_masks import AT_ANOTHER_SCALE, MASKS, PARTS, image_of
+from dsprep.sources.mask_names import endings_of_masks
 from dsprep.sources.parallel import pairs_for
+from dsprep.sources.pictures.described import METADATA_FILES
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.storage.files import is_dir
@@ -72,7 +74,7 @@ def what_stops(
         if each.detail:
             where = _where(each), extension_in(each.path)
             is_part = each.detail.startswith((MASKS, PARTS))
-            what = "" if is_part else each.detail.partition(" in ")[0]
+            what = _ending(each) if is_part else each.detail.partition(" in ")[0]
             telling.setdefault((*where, what), each)
     shown = list(telling.values())[:_SHOWN]
     lines = [[*_lines(source, each, left, len(catalog))] for each in shown]
@@ -122,6 +124,8 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
         yield "to take it in, unpack the archive: --pair reads directories"
     else:
         yield from _working(source, finding, images)
+    if posixpath.basename(finding.path) in METADATA_FILES and not is_dir(source.root):
+        yield "to take all of it in, unpack the archive: imagefolder is read from a directory"
     if finding.detail.startswith(PARTS):
         yield "to take directories for classes: --from images"
     if finding.detail == UNNAMED:
@@ -135,8 +139,8 @@ def _pattern(finding: Finding, left: Sequence[Finding], count: int) -> str:
     It is the path alone if files without an extension lie beside others that are left over.
     """
     directory, extension = _where(finding), extension_in(finding.path)
-    ending = f"*{'' if extension == NO_EXTENSION else extension}"
-    pattern = posixpath.join(glob.escape(directory), ending)
+    ending = "" if extension == NO_EXTENSION else f"{glob.escape(_ending(finding))}{extension}"
+    pattern = posixpath.join(glob.escape(directory), f"*{ending}")
     if extension == NO_EXTENSION:
         meant = [each for each in left if is_left_out(each.path, (pattern,))]
         count = count if len(meant) == count else 1
@@ -147,9 +151,17 @@ def _count_alike(finding: Finding, left: Sequence[Finding]) -> int:
     """Return how many files of an extension lie in the directory of one, or also below it."""
     directory, extension = _where(finding), extension_in(finding.path)
     own = [each.path for each in left if extension_in(each.path) == extension]
+    own = [path for path in own if posixpath.splitext(path)[0].endswith(_ending(finding))]
     if directory != posixpath.dirname(finding.path):
         return sum(path.startswith(f"{directory}/") for path in own)
     return sum(posixpath.dirname(path) == directory for path in own)
+
+
+def _ending(finding: Finding) -> str:
+    """Return what the names of masks go on with after those of their images; else nothing."""
+    if not finding.detail.startswith(MASKS):
+        return ""
+    return "".join(endings_of_masks([finding.path], [image_of(finding.detail)]))
 
 
 def _where(finding: Finding) -> str:
@@ -179,12 +191,15 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
     for option, changed, value in _tries(source, finding, path):
         try:
             catalog, findings = read_source(changed)
-            if changed.masks is not None and any(map(_is_likely_mask, findings)):
+            is_whole = changed.masks is not None and "*" not in str(changed.masks)
+            if is_whole and any(map(_is_likely_mask, findings)):
                 continue  # it takes some of them, and others would stop the command
             if _makes_samples(catalog, are_whole=bool(changed.pairs)):
                 some = (
                     "" if len(catalog) >= images else f", for {len(catalog):,} of {images:,} images"
                 )
+                if changed.pairs and why:
+                    yield why.partition("\n")[0]
                 yield f"to take it in{some}: {option} {shlex.quote(value)}"
                 return
         except DsprepError as error:
@@ -202,11 +217,17 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
     if finding.detail.startswith(MASKS):
         pair = map(posixpath.dirname, (finding.path, image_of(finding.detail)))
         masks, images = (f"{source.root}/{each}".rstrip("/") for each in _parallel(*pair))
-        for each in dict.fromkeys((masks, source.root)):
-            yield "--masks", source.replace(masks=each), each
+        alike = f"{masks}/*{_ending(finding)}{extension_in(finding.path)}"
+        ways = [("--masks", source, each) for each in dict.fromkeys((masks, source.root))]
         if masks != images:
             option = f"SOURCE {shlex.quote(images)} and --masks"
-            yield option, source.replace(root=images, masks=masks), masks
+            ways.append((option, source.replace(root=images), masks))
+        for option, asked, each in (*ways, ("--masks", source, alike)):
+            yield option, asked.replace(masks=each), each
+            values = {"255": "1"}  # of masks that are black and white
+            changed = asked.replace(masks=each, mask_values=values)
+            yield f"{option} {shlex.quote(each)} --mask-values", changed, "255=1"
+        yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith(PARTS) and not finding.detail.endswith(AT_ANOTHER_SCALE):
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith(HOLDS):

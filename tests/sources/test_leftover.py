@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import zipfile
 from array import array
@@ -441,6 +442,7 @@ MASKS_OF: dict[str, Content] = {
         kind="TIFF",
     ),
     "with a word before": layout("*.jpg", "mask_*.png"),
+    "CHASE_DB1": layout("Image_*L.jpg", "Image_*L_1stHO.png", "Image_*L_2ndHO.png"),
     "DIV2K": layout("DIV2K_train_HR/*.png", "DIV2K_train_LR_bicubic/X2/*x2.jpg", kind="PNG"),
     "other pictures": layout("HR/*.jpg", "LR/*.jpg"),
     "of words": layout("rgb_images/*.png", "depth_images/*.jpg", kind="PNG"),
@@ -506,6 +508,42 @@ def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
     assert "--pair 'image=HR/*.jpg' --pair 'lr=LR/*.jpg'" in str(refused.value)
     catalog, _ = read(root, pairs={"image": "HR/*.jpg", "lr": "LR/*.jpg"})
     assert len(catalog) == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "mode", "offered", "said"),
+    [
+        (("*.jpg", "*_1stHO.png"), "L", "--masks {}", ""),
+        (("*.jpg", "*_1stHO.png"), "1", "--masks {} --mask-values 255=1", ""),
+        (
+            ("rgb/*.jpg", "depth/*.png"),
+            "I;16",
+            "--pair 'image=rgb/*.jpg' --pair 'depth=depth/*.png'",
+            "has the values 1000, 2000, and class numbers are 0 to 255: give --mask-values 1000=",
+        ),
+        (
+            ("*.jpg", "*_color_RGB.png"),
+            "RGB",
+            "--pair 'image=*.jpg' --pair 'color_rgb=*_color_RGB.png'",
+            "its mask has colors: give --mask-colors FILE",
+        ),
+    ],
+    ids=["numbers", "black and white", "depth", "colors"],
+)
+def test_the_option_for_likely_masks_works(
+    tmp_path: Path, files: tuple[str, str], mode: str, offered: str, said: str
+) -> None:
+    root = write(tmp_path / "set", layout(*files, mode=mode))
+    with pytest.raises(SourceError) as refused:
+        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+    offered = offered.format(root)
+    assert f"to take it in: {offered}\n" in str(refused.value) and said in str(refused.value)
+    _, option, *values = shlex.split(offered.replace("--", "-- ", 1))
+    given = {"masks": values[0]} if option == "masks" else {}
+    told = dict(value.split("=") for value in values if "=" in value)
+    given |= {"mask_values" if option == "masks" else "pairs": told or None}
+    report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1, **given)
+    assert report.samples == 3
 
 
 def test_directories_of_the_same_names_are_a_note(tmp_path: Path) -> None:

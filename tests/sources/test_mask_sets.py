@@ -102,6 +102,28 @@ def test_cityscapes(tmp_path: Path) -> None:
     assert masks(catalog) == {one: [33], two: [33]}
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("128 0 0 big cat\n0 128 0 dog\n", ("background", "big cat", "dog")),
+        ("0 0 0 nothing\n128 0 0 cat\n", ("nothing", "cat")),
+        (" cat\n background\n", ("background", "cat")),
+    ],
+)
+def test_cityscapes_as_datumaro_writes_it(
+    tmp_path: Path, text: str, known: tuple[str, ...]
+) -> None:
+    files = {f"leftImg8bit/val/{name}_leftImg8bit.png": None for name in "ab"}
+    for ids in ("labelIds", "labelTrainIds"):
+        own = files | {f"gtFine/val/{name}_gtFine_{ids}.png": mask_sets.png(0, 1) for name in "ab"}
+        catalog, findings = read(write(tmp_path / ids, own | {"label_colors.txt": text}))
+        assert names(catalog) == known
+        assert "label_colors.txt" not in kinds(findings)
+        (tmp_path / ids / "label_colors.txt").unlink()
+    catalog, _ = read(tmp_path / "labelTrainIds")
+    assert (names(catalog)[0], len(names(catalog))) == ("road", 19)
+
+
 def test_camvid(tmp_path: Path) -> None:
     catalog, findings = read(write(tmp_path / "segnet", mask_sets.CAMVID))
     frames = [path for path in mask_sets.CAMVID if re.match("(train|val)/", path)]

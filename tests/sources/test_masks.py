@@ -50,6 +50,13 @@ NESTED = ("images/a.jpg", "images/b.jpg", "masks/a_mask.png", "masks/b_mask.png"
         (("a.png", "b.png", "a_mask.png", "b_mask.png"), ".", ".", ["a", "b"]),
         (("x/a.png", "x/b.png", "x/a_mask.png", "x/b_mask.png"), "x", ".", ["a", "b"]),
         (("a.png", "b.png", "mask_a.png", "mask_b.png"), ".", ".", ["a", "b"]),
+        (("a.jpg", "b.jpg", "a_maskHO1.png", "b_maskHO1.png"), ".", ".", ["a", "b"]),
+        (
+            ("i/1_test.jpg", "i/2_test.jpg", "m/1_mask2.png", "m/2_mask2.png", "m/1_mask.png"),
+            "i",
+            "m/*_mask2.png",
+            ["1_test", "2_test"],
+        ),
     ],
     ids=[
         "below the images",
@@ -57,6 +64,8 @@ NESTED = ("images/a.jpg", "images/b.jpg", "masks/a_mask.png", "masks/b_mask.png"
         "beside PNGs",
         "above the images",
         "with a word before",
+        "with an ending of any kind",
+        "by a pattern",
     ],
 )
 def test_masks_are_no_samples(
@@ -208,6 +217,18 @@ def test_sides_do_not_mix(
         theirs = [each for each in names if re.search(f"mask.*{side}|{side}.*mask", each)]
         same = next(each for each in theirs if each.endswith(f"/{Path(path).stem}.png"))
         assert numbers == bytes([names.index(same)]) * 48
+
+
+def test_several_masks_of_an_image_have_patterns(tmp_path: Path) -> None:
+    names = [f"{image}{end}" for image in "ab" for end in (".jpg", "_maskHO1.png", "_maskHO2.png")]
+    root, out = str(write(tmp_path / "set", *names)), str(tmp_path / "out")
+    with pytest.raises(OptionError) as refused:
+        dsprep.pack(root, out, to="webdataset", masks=root)
+    one, other = (f"{root}/*_maskHO{number}.png" for number in (1, 2))
+    assert one in str(refused.value) and other in str(refused.value)
+    report = dsprep.pack(root, out, to="webdataset", masks=one, leave_out=["*_maskHO2.png"])
+    assert report.samples == 2
+    assert members(tmp_path / "out") == ["a.jpg", "a.mask.png", "b.jpg", "b.mask.png"]
 
 
 def test_other_masks_are_no_samples(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ Sides never mix: an image in ``train`` has no mask in ``val``.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sources.annotated.masks import Masks, colors_in, require_numbers
-from dsprep.sources.mask_names import convention, is_called_mask
+from dsprep.sources.mask_names import IMAGE_ENDING, convention, endings_of_masks, is_called_mask
 from dsprep.storage.files import exists, full_path, is_dir
 from dsprep.units import extension_in, format_count, format_some
 
@@ -85,7 +88,7 @@ def masks_among(root: str, files: Files, paths: Sequence[str]) -> Masks:
 
 def mask_files(source: Source, files: Files, run_all: RunAll) -> MaskFiles:
     """List the files that may be masks, on a disk or in the archive of the images."""
-    root = str(source.masks)
+    root, pattern = _divided(str(source.masks))
     if posixpath.basename(root.rstrip("/")) == "SegmentationObject":
         raise OptionError(
             f"--masks {root}: its pixels are numbers of objects, not of classes: give "
@@ -93,13 +96,25 @@ def mask_files(source: Source, files: Files, run_all: RunAll) -> MaskFiles:
         )
     places = None
     if files.archive is not None and (root == files.archive.path or not exists(root)):
-        full, images, sizes, places = _in_archive(source, files, files.archive)
+        full, images, sizes, places = _in_archive(source, root, files, files.archive)
     else:
         _require_directory(root)
         full, images, sizes = full_path(root), full_path(source.root), files_below(root, run_all)
+    if pattern:
+        sizes = {path: size for path, size in sizes.items() if _is_like(path, pattern)}
     if not sizes:
-        raise OptionError(f"--masks {root}: holds no PNG, GIF, BMP or TIFF")
+        raise OptionError(f"--masks {source.masks}: holds no PNG, GIF, BMP or TIFF")
     return MaskFiles(root, sizes, places, _within(full, images), _within(images, full))
+
+
+def _divided(masks: str) -> tuple[str, str]:
+    """Return the directory of ``--masks``, and the pattern of names; empty if there is none."""
+    directory, name = posixpath.split(masks)
+    return (directory or ".", name) if "*" in name and not exists(masks) else (masks, "")
+
+
+def _is_like(path: str, pattern: str) -> bool:
+    return fnmatchcase(posixpath.basename(path), pattern)
 
 
 def _require_directory(root: str) -> None:
@@ -116,7 +131,7 @@ def _require_directory(root: str) -> None:
 
 
 def _in_archive(
-    source: Source, files: Files, archive: Archive
+    source: Source, named: str, files: Files, archive: Archive
 ) -> tuple[str, str, dict[str, int], dict[str, tuple[int, int]]]:
     """Find the files that may be masks in the archive of the images.
 
@@ -125,7 +140,7 @@ def _in_archive(
     from dsprep.places.files import files_of
 
     every = files_of(replace(archive, below=""), _KINDS)
-    found = _directory_in(source, files, archive, every)
+    found = _directory_in(source, named, files, archive, every)
     if found:
         every = every.below(found)
     columns = every.table.select("path", "size", "offset", "stored").iter_rows()
@@ -135,11 +150,10 @@ def _in_archive(
     return full, images, sizes, places  # type: ignore[return-value]
 
 
-def _directory_in(source: Source, files: Files, archive: Archive, every: Files) -> str:
+def _directory_in(source: Source, named: str, files: Files, archive: Archive, every: Files) -> str:
     """Return the directory in an archive that a user names, with or without those above it."""
     import polars as pl
 
-    named = str(source.masks)
     if named == source.root:
         return files.start
     if named == archive.path:
@@ -254,13 +268,53 @@ def find_masks(
 
 
 def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
-    """Return the mask of each image: empty for none."""
+    """Return the mask of each image: empty for none.
+
+    If masks have none of the usual names, they have what their names go on with in common.
+    """
+    found = _found_by(files, paths, _ENDINGS, is_called_mask)
+    if any(found):
+        return found
+    endings = endings_of_masks(files.sizes, paths)
+    if len(endings) > 1:
+        some = format_some([_pattern(files, ending) for ending in endings])
+        raise OptionError(
+            f"--masks {files.root}: has several masks of an image: give one of {some}"
+        )
+    if not endings:
+        return found
+    (ending,) = endings
+    is_mask = partial(_ends_in, ending)
+    return _found_by(files, paths, ("", ending), is_mask, IMAGE_ENDING.pattern)
+
+
+def _pattern(files: MaskFiles, ending: str) -> str:
+    """Return what ``--masks`` takes for the masks of one ending."""
+    path = next(path for path in files.sizes if _ends_in(ending, path))
+    return shlex.quote(posixpath.join(files.root, f"*{ending}{extension_in(path)}"))
+
+
+def _ends_in(ending: str, path: str) -> bool:
+    return posixpath.splitext(path)[0].endswith(ending)
+
+
+def _found_by(
+    files: MaskFiles,
+    paths: Sequence[str],
+    endings: Sequence[str],
+    is_mask: Callable[[str], bool],
+    image_ending: str = "",
+) -> list[str]:
+    """Return the mask of each image, which has one of these endings more; empty for none.
+
+    ``image_ending`` is what names of images may end in instead.
+    """
     from dsprep.places.match import match, texts  # imported late: workers do not need it
     from dsprep.places.names import side_above
 
     pairs = zip(paths, files.as_below(paths), strict=False)
     own = {path for path, name in pairs if name in files.sizes}
-    called = {name for name in files.sizes if is_called_mask(name)} if own else set()
+    called = set(filter(is_mask, files.sizes)) if own else set()
     masks = own & files.as_images(called)
     plain, others = sorted(own - masks), sorted({*paths} - own)
     # An image that is one of these files is not its own mask: its mask is called so, or has an
@@ -268,9 +322,9 @@ def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
     bare = texts(f"{posixpath.splitext(path)[0]}." for path in sorted(masks))
     known, found = texts(files.sizes), dict[str, str | None]()
     for meant in (
-        match(texts(others), known, _spellings(_ENDINGS), nearest=True),
-        match(texts(plain), texts(sorted(called)), _spellings(_ENDINGS), nearest=True),
-        match(bare, known, _spellings(_ENDINGS[1:]), nearest=True)._replace(
+        match(texts(others), known, _spellings(endings, image_ending), nearest=True),
+        match(texts(plain), texts(sorted(called)), _spellings(endings, image_ending), nearest=True),
+        match(bare, known, _spellings(endings[1:], image_ending), nearest=True)._replace(
             names=texts(sorted(masks))
         ),
     ):
@@ -289,7 +343,7 @@ def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
     ]
 
 
-def _spellings(endings: Sequence[str]) -> Iterator[Spelling]:
+def _spellings(endings: Sequence[str], image_ending: str) -> Iterator[Spelling]:
     """Compare paths without extension, then stems; those of masks may have an ending more.
 
     Between these, directories do not count that say only what kind of files they hold, so that
@@ -303,7 +357,8 @@ def _spellings(endings: Sequence[str]) -> Iterator[Spelling]:
         mask = form(PATH).str
         forms = [pl.when(mask.ends_with(end)).then(mask.strip_suffix(end)) for end in endings]
         forms.append(pl.when(mask.starts_with(_BEGIN)).then(mask.strip_prefix(_BEGIN)))
-        yield Spelling(form(NAME), pl.concat_list(forms).list.drop_nulls())
+        name = form(NAME).str.replace(image_ending, "")
+        yield Spelling(name, pl.concat_list(forms).list.drop_nulls())
 
 
 def _plain(path: pl.Expr) -> pl.Expr:
@@ -338,8 +393,10 @@ def _values(source: Source) -> dict[int, int] | None:
             values[int(pixel)] = int(number)
         except ValueError:
             values[-1] = -1
-        if not all(0 <= each <= 255 for pair in values.items() for each in pair):
-            raise OptionError(f"--mask-values {pixel}={number}: both are numbers from 0 to 255")
+        if any(not (0 <= value < 1 << 16 and 0 <= own <= 255) for value, own in values.items()):
+            raise OptionError(
+                f"--mask-values {pixel}={number}: a value is 0 to 65535, a class number 0 to 255"
+            )
     return values or None
 
 
