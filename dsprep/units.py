@@ -114,3 +114,11 @@ def quoted_names(names: Sequence[str], limit: int = 20) -> str:
 def is_text(value: object) -> bool:
     """Return whether a value is text that UTF-8 has bytes for; JSON also has half characters."""
     return isinstance(value, str) and not _SURROGATE.search(value)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text without their ends, which are a line feed, or one after a return.
+
+    `str.splitlines` also divides at form feeds and at U+2028, which names may have in them.
+    """
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")

@@ -7,6 +7,7 @@ structs; the names beyond bbox and category are those of COCO.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsprep.annotations.objects import (
@@ -47,6 +48,30 @@ def parse(value: Any, order: Order = DOCUMENTED) -> Objects:
     """Return the objects of a struct of lists, or of a list of structs."""
     items = tuple(_object(each, order) for each in structs_of(value))
     return Objects(items, SHARES if order.shares else None)
+
+
+def names_in(value: Any) -> frozenset[str]:
+    """Return the classes that objects have by name; nothing if they have numbers, or for others."""
+    category = category_in(value) if isinstance(value, dict) else None
+    if category is not None:
+        own = value[category]
+        return frozenset(own if isinstance(own, list) and _are_names(own) else ())
+    is_list = isinstance(value, list) and has_form(value)
+    own = [each[category_in(each)] for each in value] if is_list else []
+    return frozenset(own if _are_names(own) else ())
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
+def numbered(value: Any, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return objects, which have names of classes, with the numbers of these."""
+    found = []
+    for each in structs_of(value):
+        category = category_in(each) or CATEGORIES[0]
+        found.append({**each, category: numbers.get(each[category], each[category])})
+    return found
 
 
 def structs_of(value: Any) -> list[dict[str, Any]]:

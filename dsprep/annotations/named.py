@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from dsprep.annotations.objects import Extent, Object, Objects, numbers, to_json
+from dsprep.units import lines_of
 
 Named: TypeAlias = tuple[str, Object]
 """The name of a class, and an object whose class number is open."""
@@ -53,7 +54,7 @@ def read_rows(
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8: save the file as UTF-8") from None
     made = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if stripped := line.strip():
             try:
                 made.append(read(stripped.split(between)))

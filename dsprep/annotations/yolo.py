@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import MOST_CLASSES, SHARES, Object, Objects, box_of
+from dsprep.units import lines_of
 
 if TYPE_CHECKING:
     import yaml
@@ -45,7 +46,7 @@ def parse(data: bytes, classes: int | None = None, pose: Pose | None = None) -> 
 
 def count_rows(data: bytes) -> int:
     """Return how many rows a text has."""
-    return sum(map(bool, map(str.strip, _text(data).splitlines())))
+    return sum(map(bool, map(str.strip, lines_of(_text(data)))))
 
 
 def _text(data: bytes) -> str:
@@ -63,7 +64,7 @@ def may_be_rotated(objects: Objects) -> bool:
 
 
 def _rows(data: str) -> Iterator[tuple[int, tuple[float, ...]]]:
-    for number, line in enumerate(data.splitlines(), 1):
+    for number, line in enumerate(lines_of(data), 1):
         if cells := line.split():
             try:
                 yield number, tuple(map(float, cells))
@@ -151,7 +152,7 @@ def _sides_in(values: Mapping[str, Value]) -> dict[str, list[str]]:
 
 def parse_obj_data(text: str) -> DataYaml:
     """Read Darknet's ``obj.data``: lines such as ``train = data/train.txt``."""
-    pairs = (line.partition("=") for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines_of(text))
     values = {name.strip().lower(): value.strip() for name, _, value in pairs if value.strip()}
     values.setdefault("valid", values.get("validation", ""))  # a subset of CVAT's
     return DataYaml("", _sides_in(values), None, None)

@@ -32,7 +32,7 @@ from dsprep.lists.rows import (
 from dsprep.lists.store import ListWritten
 from dsprep.numbering import Known, number_classes, numbers_of
 from dsprep.printable import json_values
-from dsprep.units import format_count
+from dsprep.units import format_count, lines_of
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
@@ -191,7 +191,7 @@ class Relabeled:
 def parse_map(text: str, source: str) -> list[Change]:
     """Read a map; a first line of ``old`` and ``new`` is a header."""
     firsts: dict[str, Change] = {}
-    for line, content in enumerate(text.splitlines(), 1):
+    for line, content in enumerate(lines_of(text), 1):
         if not content.strip() or content.startswith("#"):
             continue
         delimiter = "\t" if "\t" in content else ","

@@ -75,6 +75,8 @@ _AFTER_SET = re.compile(r"set$")  # `rps-test-set` is the set for tests of `rps`
 _NUMBERS = re.compile(r"\d(?:.*\d)?")
 _RAW = "raw"  # the directory in which torchvision keeps idx files
 _MNIST = re.compile(r"mnist$", re.IGNORECASE)  # ends the names of the directories above it
+# the directories in the archives of CIFAR (www.cs.toronto.edu/~kriz/cifar.html)
+_CIFAR = re.compile(r"cifar-10-batches-(?:py|bin)|cifar-100-(?:python|binary)")
 _PEEKED = 64  # names that show what a directory holds
 _MOST_DIRECTORIES = 32  # directories that are searched for files of samples
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -460,14 +462,17 @@ def _data_directory(root: str) -> str:
 
 
 def raw_directories(root: str, inside: Iterable[DirectoryEntry]) -> list[str]:
-    """Return the directories in which torchvision keeps idx files: `raw`, or `MNIST/raw`.
+    """Return the directories in which torchvision keeps the files of CIFAR and of MNIST.
+
+    They are `cifar-10-batches-py` and the like, `raw`, or `MNIST/raw`.
 
     Args:
         root: The directory that they lie in.
         inside: The entries of this directory.
     """
-    names = {entry.name for entry in inside if entry.name == _RAW or _MNIST.search(entry.name)}
-    found = [_RAW] if _RAW in names else sorted(f"{name}/{_RAW}" for name in names)
+    names = {entry.name for entry in inside}
+    idx = [_RAW] if _RAW in names else [f"{name}/{_RAW}" for name in names if _MNIST.search(name)]
+    found = sorted([*filter(_CIFAR.fullmatch, names), *idx])
     return [each for each in found if is_dir(f"{root}/{each}")]
 
 

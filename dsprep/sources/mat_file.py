@@ -15,6 +15,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -35,6 +36,9 @@ _LARGEST = 1 << 28  # bytes of a value that is read whole
 _DEEPEST = 16
 _MOST_VARIABLES = 10_000
 _MOST_FIELDS = 10_000  # of a struct
+MOST_CELLS = 1 << 20
+"""Maximum number of cells, and of fields of structs, in a variable: about 200 MB of memory."""
+
 _DAMAGE = (struct.error, IndexError, ValueError, UnicodeDecodeError, zlib.error, MemoryError)
 
 
@@ -132,7 +136,7 @@ def value_of(read: Read, found: Variable, path: str) -> Values:
             data = unpacking.decompress(data, _LARGEST)[8:]
             if not unpacking.eof:
                 raise ValueError(f"{found.name} is cut short, or unpacks to too many bytes")
-        return _value(data, found.order, 0)
+        return _value(data, found.order, 0, count())
 
 
 class _Matrix:
@@ -158,18 +162,19 @@ def _tag(data: bytes, at: int, order: str) -> tuple[int, int, int, int]:
     return word, size, at + 8, at + 8 + size + -size % 8
 
 
-def _value(data: bytes, order: str, depth: int) -> Values:
-    """Return the value of a matrix."""
+def _value(data: bytes, order: str, depth: int, cells: Iterator[int]) -> Values:
+    """Return the value of a matrix; ``cells`` counts all cells and fields of a variable."""
     matrix = _Matrix(data, order)
-    count = prod(matrix.shape)
+    total = prod(matrix.shape)
     if depth > _DEEPEST:
         raise ValueError("too many cells in each other")
     if matrix.kind == _CHAR:
         return _text(data, order, matrix)
     if matrix.kind in _NUMBERS and not matrix.is_complex:
-        return Values(matrix.shape, _numbers(data, order, matrix.content, count))
+        return Values(matrix.shape, _numbers(data, order, matrix.content, total))
     if matrix.kind == _CELL:
-        return Values(matrix.shape, _matrices(data, order, matrix.content, count, depth))
+        found = _matrices(data, order, matrix.content, total, depth, cells)
+        return Values(matrix.shape, found)
     if matrix.kind != _STRUCT:
         raise ValueError(f"{matrix.name} has values that dsprep does not read, such as objects")
     _, _, at, after = _tag(data, matrix.content, order)
@@ -181,22 +186,26 @@ def _value(data: bytes, order: str, depth: int) -> Values:
         data[start : start + length].partition(b"\0")[0].decode("latin-1")
         for start in range(at, at + size, max(length, 1))
     ]
-    values = _matrices(data, order, after, count * len(names), depth)
+    values = _matrices(data, order, after, total * len(names), depth, cells)
     rows = (values[start : start + len(names)] for start in range(0, len(values), len(names) or 1))
     return Values(matrix.shape, [dict(zip(names, row, strict=True)) for row in rows])
 
 
-def _matrices(data: bytes, order: str, at: int, count: int, depth: int) -> list[Values]:
+def _matrices(
+    data: bytes, order: str, at: int, number: int, depth: int, cells: Iterator[int]
+) -> list[Values]:
     """Return the values of matrices that follow each other."""
-    if count > (len(data) - at) // 8:  # each has a tag
+    if number > (len(data) - at) // 8:  # each has a tag
         raise ValueError("has fewer cells than it says")
     found = []
-    for _ in range(count):
+    for _ in range(number):
+        if next(cells) >= MOST_CELLS:  # empty ones take eight bytes each, and packed ones none
+            raise ValueError(f"more than {MOST_CELLS:,} cells")
         kind, size, begin, at = _tag(data, at, order)
         if kind != _MATRIX:
             raise ValueError("has a cell that is no matrix")
         inner = data[begin : begin + size]
-        found.append(_value(inner, order, depth + 1) if inner else Values((0, 0), []))
+        found.append(_value(inner, order, depth + 1, cells) if inner else Values((0, 0), []))
     return found
 
 

@@ -66,8 +66,8 @@ class AnnotationOptions(Options):
         "Names of the classes in --annotations, a CSV line each: /m/01g317,Person.", metavar="FILE"
     )
     masks: AnyPath | None = _annotations(
-        "Take masks from DIR: PNG whose pixels are class numbers, 255 for none, with the names of "
-        "the images; a.jpg has a.png or a_mask.png.",
+        "Take masks from DIR, or those like 'DIR/*_GT.png': PNG whose pixels are class numbers, "
+        "255 for none, with the names of the images; a.jpg has a.png or a_mask.png.",
         metavar="DIR",
     )
     mask_classes: AnyPath | None = _rare_annotations(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.findings import Finding
 from dsprep.places.names import SPLITS, in_order, is_side_alone, side_name, usual_side
 from dsprep.sources.annotation_kind import AnnotatedPlace
-from dsprep.units import format_count
+from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,7 +100,7 @@ def sides_of_lists(
     for path in sorted(set(lists_among(place.others)).difference(texts)):
         side = usual_side(_stem(path))
         text = place.files.text(root, posixpath.join(root, path)) or ""
-        lines = [line for line in map(str.strip, text.splitlines()) if line]
+        lines = [line for line in map(str.strip, lines_of(text)) if line]
         some = [image for image in images if _may_be_of(image, side)]
         meant = find_elsewhere(lines, some)
         lost = meant.missing.to_list()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,47 @@ def test_metadata_in_directories(tmp_path: Path) -> None:
     catalog, _ = read(tmp_path)
     found = {each.path: each.fields["text"] for each in samples(catalog)}  # type: ignore[union-attr]
     assert found == {"x/b.jpg": "one", "y/a.jpg": "two"}
+    # A repository of Hugging Face has them in `data/`.
+    for side in "xy":
+        (tmp_path / "set/data").mkdir(parents=True, exist_ok=True)
+        (tmp_path / side).rename(tmp_path / "set/data" / side)
+    catalog, _ = read(tmp_path / "set")
+    found = {each.path: each.fields["text"] for each in samples(catalog)}  # type: ignore[union-attr]
+    assert found == {"data/x/b.jpg": "one", "data/y/a.jpg": "two"}
+
+
+def test_objects_with_names_of_classes(tmp_path: Path) -> None:
+    boxes = [[1, 2, 3, 4], [5, 5, 5, 5]]
+    lines = [
+        {"file_name": "a.jpg", "objects": {"bbox": boxes, "categories": ["dog", "cat"]}},
+        {"file_name": "x/b.jpg", "objects": {"bbox": [], "categories": []}},
+        {"file_name": "c.JPEG", "objects": [{"bbox": boxes[0], "category": "emu"}]},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    root = fill(tmp_path, "metadata.jsonl", text)
+    catalog, _ = read(root)
+    numbers = [[item.number for item in own["objects"].items] for own in fields(catalog).values()]
+    assert numbers == [[1, 0], [], [2]]
+    assert catalog.settled.schema.by_name["objects"].names == ("cat", "dog", "emu")
+    given = make_source(str(root), classes=("emu", "dog", "cat", "yak"))
+    numbers = [
+        [item.number for item in own["objects"].items]
+        for own in fields(read_source(given)[0]).values()
+    ]
+    assert numbers == [[1, 2], [], [0]]
+    with pytest.raises(SourceError, match="no class of --classes: 'cat', 'emu'"):
+        read_source(make_source(str(root), classes=("dog",)))
+    fill(tmp_path, "metadata.jsonl", text.replace('"a.jpg"', '"a.jpg", "label": 1'))
+    with pytest.raises(SourceError, match="write the numbers of the classes into the objects"):
+        read(root)
+
+
+def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
+    root = fill(tmp_path / "set", "metadata.csv", "file_name,text\na.jpg,one\nc.JPEG,two\n")
+    shutil.rmtree(root / "x")
+    path = shutil.make_archive(str(tmp_path / "set"), "zip", root)
+    with pytest.raises(SourceError, match="unpack the archive: imagefolder is read from a"):
+        dsprep.pack(path, str(tmp_path / "out"), to="webdataset")
 
 
 @pytest.mark.parametrize(

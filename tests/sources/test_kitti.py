@@ -55,6 +55,13 @@ def test_what_a_row_tells() -> None:
     assert parse(CAR.strip().encode() + b" 0.75\n").items[0][1].more["score"] == 0.75
 
 
+def test_lines_end_in_line_feeds_alone() -> None:
+    """As they do in lists and tables: Python divides texts at form feeds, too."""
+    with pytest.raises(ValueError, match="line 1: has 30 columns"):
+        parse((CAR.strip() + "\x0c" + CAR).encode())
+    assert len(parse((CAR.strip() + "\r\n" + CAR).encode()).items) == 2
+
+
 def test_the_official_directories(tmp_path: Path) -> None:
     root = write(tmp_path, official())
     catalog, findings = read(root)

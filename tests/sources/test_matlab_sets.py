@@ -224,6 +224,23 @@ def test_what_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) 
             value_of(read_bytes, found, "a.mat")
 
 
+def test_many_small_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsprep.sources.mat_file.MOST_CELLS", 1000)
+    cells = np.empty((1, 2), dtype=object)
+    for at in range(2):
+        cells[0, at] = np.empty((1, 600), dtype=object)
+        cells[0, at].fill("")
+    for value in (cells, np.zeros((1, 501), [("a", "O"), ("b", "O")])):
+        data = mat(True, value=value)
+
+        def read_bytes(offset: int, count: int, data: bytes = data) -> bytes:
+            return data[offset : offset + count]
+
+        (found,) = variables(read_bytes, len(data), "a.mat")
+        with pytest.raises(SourceError, match="more than 1,000 cells"):
+            value_of(read_bytes, found, "a.mat")
+
+
 def test_counts_are_not_believed() -> None:
     def element(kind: int, data: bytes, told: int | None = None) -> bytes:
         size = len(data) if told is None else told

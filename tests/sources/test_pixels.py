@@ -322,6 +322,14 @@ class TestIdx:
         assert labels_of(catalog) == [label for label, _ in TEST]
         with pytest.raises(SourceError, match="several data sets; name one of them, such as"):
             read_source(make_source(str(tmp_path)))
+        (tmp_path / "cifar").mkdir()
+        write_directory(tmp_path / "cifar" / "cifar-10-batches-py", cifar10_python())
+        assert len(read_source(make_source(str(tmp_path / "cifar")))[0]) == len(
+            catalog_of(tmp_path / "cifar" / "cifar-10-batches-py")
+        )
+        (tmp_path / "FashionMNIST").rename(tmp_path / "cifar" / "FashionMNIST")
+        with pytest.raises(SourceError, match="several data sets; name one of them, such as"):
+            read_source(make_source(str(tmp_path / "cifar")))
 
     def test_a_file_unpacked_beside_its_archive_counts_once(self, tmp_path: Path) -> None:
         path = write_directory(tmp_path / "both", mnist() | mnist(suffix=".gz"))

@@ -10,6 +10,7 @@ from dsprep.annotations.masks import Color
 from dsprep.errors import SourceError
 from dsprep.sources.annotated.mask_sets import text_beside
 from dsprep.sources.annotated.parallel_masks import MaskMeaning, Parallel
+from dsprep.units import lines_of
 
 if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
@@ -29,11 +30,11 @@ def meaning_of(place: AnnotatedPlace, found: Parallel, *, are_frames: bool) -> M
     path, text = text_beside(place, "label_colors.txt", "class_dict.csv")
     named = colors_in(text, path) if path else {}
     codes, lines = text_beside(place, "codes.txt")
-    names = tuple(named.values()) or tuple(filter(None, map(str.strip, lines.splitlines())))
+    names = tuple(named.values()) or tuple(filter(None, map(str.strip, lines_of(lines))))
     if not names and are_frames and found.sides:
         names = OF_SEGNET
     valid, listed = text_beside(place, "valid.txt")
-    own = {line.strip() for line in listed.splitlines()}
+    own = {line.strip() for line in lines_of(listed)}
     are_valid = [posixpath.basename(image) in own for image in found.images]
     sides = tuple("val" if each else "train" for each in are_valid) if any(are_valid) else ()
     used = (path, "" if named else codes, valid if sides else "")
@@ -47,7 +48,7 @@ def colors_in(text: str, path: str) -> dict[Color, str]:
     A line is ``64 128 64 Animal``, as the authors have it, or ``Animal,64,128,64`` behind a header.
     """
     are_cells = path.endswith(".csv")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    lines = [line.strip() for line in lines_of(text) if line.strip() and line[0] != "#"]
     rows = [(line, (_CELLS if are_cells else _ROW).fullmatch(line)) for line in lines]
     found: dict[Color, str] = {}
     for line, row in rows[1:] if are_cells else rows:

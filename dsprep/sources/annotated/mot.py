@@ -17,7 +17,7 @@ from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.image_tables import data_of, paths_below, used_below
 from dsprep.sources.annotated.image_texts import NamedTexts
 from dsprep.storage.files import full_path
-from dsprep.units import format_count
+from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
@@ -128,7 +128,7 @@ def _sequence(path: str, data: bytes, beside: Mapping[str, bytes]) -> _Sequence:
     gt = posixpath.dirname(path)
     top = posixpath.dirname(full_path(gt))
     labels = beside.get(f"{gt}/labels.txt", b"").decode("utf-8-sig", "replace")
-    names = [line.strip() for line in labels.splitlines()]
+    names = [line.strip() for line in lines_of(labels)]
     named = {number: name for number, name in enumerate(names, 1) if name}
     classes = named or CLASSES
     info = beside.get(f"{posixpath.dirname(gt)}/seqinfo.ini", b"").decode("utf-8-sig", "replace")
@@ -139,7 +139,7 @@ def _sequence(path: str, data: bytes, beside: Mapping[str, bytes]) -> _Sequence:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SourceError(f"{path}: is not UTF-8: save the file as UTF-8") from None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if not line.strip():
             continue
         try:

@@ -9,6 +9,7 @@ from dsprep.errors import SourceError
 from dsprep.sources.annotated.image_values import class_of_images
 from dsprep.sources.annotated.mask_sets import text_beside
 from dsprep.sources.annotated.parallel_masks import MaskMeaning, Parallel
+from dsprep.units import lines_of
 
 if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
@@ -52,7 +53,7 @@ def ids_in(text: str, path: str, breeds: dict[str, int]) -> dict[str, int]:
     data set).
     """
     found: dict[str, int] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         cells = line.split()
         if not cells or line.startswith("#"):
             continue

@@ -9,6 +9,7 @@ from dsprep.errors import SourceError
 from dsprep.sources.annotated.image_values import class_of_images
 from dsprep.sources.annotated.mask_sets import text_beside
 from dsprep.sources.annotated.parallel_masks import MaskMeaning, Parallel
+from dsprep.units import lines_of
 
 if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
@@ -23,7 +24,7 @@ def meaning_of(source: Source, place: AnnotatedPlace, found: Parallel) -> MaskMe
     path, text = text_beside(place, "objectInfo150.txt")
     names = names_in(text, path) if path else ()
     scenes, listed = text_beside(place, "sceneCategories.txt")
-    rows = (line.split() for line in listed.splitlines())
+    rows = (line.split() for line in lines_of(listed))
     known = {row[0]: row[1] for row in rows if len(row) == 2}
     own = [known.get(posixpath.splitext(posixpath.basename(each))[0]) for each in found.images]
     label = class_of_images(own, source, scenes) if any(own) else None
@@ -36,7 +37,7 @@ def names_in(text: str, path: str) -> tuple[str, ...]:
 
     The file has a header line and columns divided by tabs (the README of the benchmark).
     """
-    header, *rows = (line.split("\t") for line in text.splitlines() if line.strip())
+    header, *rows = (line.split("\t") for line in lines_of(text) if line.strip())
     try:
         number, name = header.index("Idx"), header.index("Name")
         named = {int(row[number]): row[name].strip() for row in rows}

@@ -14,7 +14,7 @@ from dsprep.findings import Finding
 from dsprep.sources.annotated.mask_files import masks_among
 from dsprep.sources.annotated.masks import Masks, parse_color, require_numbers
 from dsprep.sources.readers import FileReader
-from dsprep.units import format_count
+from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
@@ -101,7 +101,7 @@ def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, 
 def _colors_in(text: str) -> dict[Color, str]:
     """Return the names of classes by color: lines such as ``cat:128,0,0::``; none if unclear."""
     found: dict[Color, str] = {}
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [line for line in lines_of(text) if line.strip() and not line.startswith("#")]
     for line in lines:
         name, _, rest = line.partition(":")
         try:

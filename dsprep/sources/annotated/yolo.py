@@ -28,7 +28,7 @@ from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
 from dsprep.sources.heads import is_harmless
 from dsprep.storage.files import full_path
-from dsprep.units import format_count
+from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
@@ -359,7 +359,7 @@ def _listed_names(
             continue
         text = files.text(below, os.path.join(below, path), _MOST_YAML)
         if text is not None:
-            names = tuple(line.strip() for line in text.splitlines() if line.strip())
+            names = tuple(line.strip() for line in lines_of(text) if line.strip())
             found.setdefault(names, path)
     if len(found) > 1:
         one, two = list(found.values())[:2]
@@ -500,7 +500,7 @@ def _list(text: str, directory: str, top: str, images: Sequence[str]) -> _Listed
     from dsprep.places.match import find_elsewhere  # imported late: workers do not need it
 
     known = frozenset(images)
-    lines = list(filter(None, map(str.strip, text.splitlines())))
+    lines = list(filter(None, map(str.strip, lines_of(text))))
     full = [full_path(posixpath.join(directory, line)) for line in lines]
     below = [path.removeprefix(f"{top}/") for path in full]
     pairs = zip(below, lines, strict=True)

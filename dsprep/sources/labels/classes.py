@@ -32,7 +32,7 @@ from dsprep.sources.advice import (
 from dsprep.storage.files import exists, is_file
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, lines_of
 
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 _SHOWN = 5  # names that show what an order is
@@ -418,7 +418,7 @@ def read_numbered(path: str) -> tuple[str, ...] | None:
             if values.get("id", "").isdecimal() and name:
                 pairs.append((int(values["id"]), re.sub(r"\\(.)", r"\1", name[1:-1])))
     else:
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in lines_of(text) if line.strip()]
         matches = [match for line in lines if (match := _NUMBERED.fullmatch(line))]
         if len(matches) == len(lines):
             pairs = [(int(match[1]), match[2].strip()) for match in matches]

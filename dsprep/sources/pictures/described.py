@@ -16,12 +16,13 @@ import json
 import os
 import posixpath
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.annotations import hugging_face
 from dsprep.csv_parsers import CsvError, PlacedRecords, first_record, lines_in, records
 from dsprep.dataset.find import Place, data_set_beside, manifest_beside
 from dsprep.dataset.manifest import MANIFEST
@@ -30,22 +31,25 @@ from dsprep.findings import Finding
 from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.folder import FILE_NAME, METADATA, Folder
 from dsprep.formats.listing import LISTING, Listed
+from dsprep.numbering import Known, not_given, number_classes
 from dsprep.places.names import in_order
 from dsprep.places.prefetch import read_at
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import Sample, image_kind_of, key_of
-from dsprep.schema import IMAGE, Schema
-from dsprep.sources.kind import SourcePlace
+from dsprep.schema import IMAGE, LABEL_NAMES, Schema
+from dsprep.sources.kind import PEEKED, SourcePlace
 from dsprep.sources.labels.columns import CONVERT, joined, kind_of
 from dsprep.sources.readers import SampleReader, facts_at, read_files
-from dsprep.storage.files import is_file, open_file, read_bytes, takes_requests
+from dsprep.storage.files import entries, is_file, open_file, read_bytes, takes_requests
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.stored import Facts
+from dsprep.units import quoted
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
-_NAMES = ("metadata.jsonl", "metadata.csv")
+METADATA_FILES = ("metadata.jsonl", "metadata.csv")
+_DATA = "data"
 _HEAD = 1 << 16  # bytes of metadata that show whether it names files
 _AT_ONCE = 1000  # rows of CSV whose cells are held
 _CONVERT = {**CONVERT, "float64": float}  # NaN is a value
@@ -68,6 +72,7 @@ class DescribedReader(SampleReader):
     files: tuple[str, ...]  # the files of metadata, below the root; paths in them start there
     # the columns of each that is CSV, with their types; None for lines of JSON
     columns: tuple[tuple[tuple[str, str], ...] | None, ...]
+    names: tuple[str, ...] = ()  # of the classes of objects, if lines have these by name
 
     def described_in(self) -> tuple[str, ...]:
         return tuple(posixpath.join(self.root, name) for name in self.files)
@@ -84,8 +89,17 @@ class DescribedReader(SampleReader):
             field: (name, Facts(size, 0) if is_one else facts_at(name))
             for field, name in paths.items()
         }
+        if self.names:
+            values = {name: self._with_numbers(value) for name, value in values.items()}
         fields = {name: value for name, value in values.items() if not _is_reference(name)}
         return Sample(key_of(path), fields | read_files(files, size), path=path)
+
+    def _with_numbers(self, value: Any) -> Any:
+        """Return objects with numbers of classes instead of names; another value as it is."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        if not hugging_face.names_in(value):
+            return value
+        return hugging_face.numbered(value, numbers)
 
 
 @dataclass(frozen=True)
@@ -156,21 +170,29 @@ def _is_below(path: str) -> bool:
 
 
 def metadata_below(place: SourcePlace) -> list[str]:
-    """Find the files of metadata in a directory, or in those that lie in it."""
+    """Find the files of metadata in a directory, in those that lie in it, or in `data/`."""
     root = place.path
     if not place.is_dir:
         return []
     found = _metadata_in(root, "")
-    if not found and not takes_requests(root):  # where each look takes a request
-        first = [entry.name for entry in place.peek if entry.is_dir()]
-        if any(_metadata_in(root, name) for name in first):
-            names = sorted(entry.name for entry in place.entries if entry.is_dir())
-            found = [path for name in names for path in _metadata_in(root, name)]
-    return found
+    if found or takes_requests(root):  # where each look takes a request
+        return found
+    first = [entry.name for entry in place.peek if entry.is_dir()]
+    if any(_metadata_in(root, name) for name in first):
+        return _metadata_in_all(root, [entry.name for entry in place.entries if entry.is_dir()])
+    if _DATA in first:  # as repositories of Hugging Face have it
+        inside = entries(posixpath.join(root, _DATA))
+        below = [f"{_DATA}/{entry.name}" for entry in islice(inside, PEEKED) if entry.is_dir()]
+        return _metadata_in_all(root, below)
+    return []
+
+
+def _metadata_in_all(root: str, directories: Sequence[str]) -> list[str]:
+    return [path for name in sorted(directories) for path in _metadata_in(root, name)]
 
 
 def _metadata_in(root: str, directory: str) -> list[str]:
-    paths = [posixpath.join(directory, name) for name in _NAMES]
+    paths = [posixpath.join(directory, name) for name in METADATA_FILES]
     there = (path for path in paths if is_file(os.path.join(root, path)))
     return [path for path in there if _names_files(os.path.join(root, path))][:1]
 
@@ -188,7 +210,7 @@ def _names_files(path: str) -> bool:
 
 
 def read_described(
-    root: str, files: list[str], *, classes: tuple[str, ...] | None, run_all: RunAll = map
+    root: str, files: list[str], *, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of images that metadata describes, in its order."""
     import polars as pl
@@ -200,7 +222,7 @@ def read_described(
     paths: list[list[str]] = []
     places = {name: array("q") for name in ("file", "line", "offset", "stored")}
     columns: list[tuple[tuple[str, str], ...] | None] = []
-    digest = hashlib.sha256()
+    digest, named_classes, fields = hashlib.sha256(), set[str](), set[str]()
     for number, name in enumerate(files):
         data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
         digest.update(data)
@@ -212,6 +234,8 @@ def read_described(
                 raise SourceError(f"{root}/{name}:{line}: {error}") from None
             if not found:
                 raise SourceError(f"{root}/{name}:{line}: names no file: give it a 'file_name'")
+            named_classes.update(*map(hugging_face.names_in, values.values()))
+            fields.update(values)
             image = [found.pop(IMAGE)] if IMAGE in found else []
             paths.append([*image, *found.values()])
             for column, place in zip(places.values(), (number, line, offset, size), strict=True):
@@ -252,9 +276,25 @@ def read_described(
         some = named["path"][:1].to_list()
         raise SourceError(f"{root}: {files[0]} names no file that is there, such as {some}")
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    reader = DescribedReader(root, tuple(files), tuple(columns))
+    names = _classes_of_objects(root, named_classes, fields, known)
+    reader = DescribedReader(root, tuple(files), tuple(columns), names)
+    classes = names or known.classes
     catalog = Catalog(table, root, classes, reader, described=digest.hexdigest())
     return catalog, sorted(findings, key=attrgetter("path"))
+
+
+def _classes_of_objects(
+    root: str, named: Collection[str], fields: Collection[str], known: Known
+) -> tuple[str, ...]:
+    """Number the classes that objects have by name; nothing if they have numbers."""
+    if not named:
+        return ()
+    if label := next((name for name in LABEL_NAMES if name in fields), ""):
+        raise SourceError(
+            f"{root}: its metadata has names of the classes of objects, and {quoted(label)} "
+            "besides: write the numbers of the classes into the objects"
+        )
+    return number_classes(named, known, root, not_given)
 
 
 def _lines(

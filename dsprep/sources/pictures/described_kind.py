@@ -61,8 +61,8 @@ class DescribedKind(SourceKind):
             return None
         from dsprep.places.files import with_sides_of_directories
 
-        classes = source.class_names()
+        known = source.known_classes()
         catalog, findings = read_described(
-            source.root, self._metadata, classes=classes, run_all=run_all
+            source.root, self._metadata, known=known, run_all=run_all
         )
         return with_sides_of_directories(catalog)[0], findings

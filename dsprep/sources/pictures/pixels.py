@@ -241,7 +241,7 @@ def _is_part(name: str) -> bool:
 def _files_in(directory: str) -> list[BatchFile]:
     """Return the files of data sets in a directory; none if it has too many files for one.
 
-    If there are none, they are those in ``raw`` below, where torchvision puts them.
+    If there are none, they are those in the directories below in which torchvision puts them.
     """
     try:
         if found := _files_at(directory, ""):
@@ -297,7 +297,8 @@ def _together(files: Sequence[BatchFile], directory: str) -> dict[str, list[_Ima
         if not directory or f"{file.directory}/".startswith(f"{directory}/"):
             found.setdefault(file.directory, []).append(file)
     sets = {path: images for path, beside in found.items() if (images := _images_in(beside))}
-    depths = {path: path.count("/") + bool(path) for path in sorted(sets)}
+    # `MNIST/raw` is as high as `cifar-10-batches-py`.
+    depths = {path: path.removesuffix("/raw").count("/") + bool(path) for path in sorted(sets)}
     return {path: sets[path] for path in depths if depths[path] == min(depths.values())}
 
 
