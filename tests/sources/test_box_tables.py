@@ -232,3 +232,35 @@ def test_the_number_of_rows_above_the_columns(tmp_path: Path) -> None:
         (root / "bare.csv").write_text(rows)
         with pytest.raises(OptionError, match="no line names its columns: put one above its rows"):
             read(root, annotations=[str(root / "bare.csv")])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "i/1.jpg,1,2,3,4,dog\ni/1.jpg,5,6,7.5,8,cat\ni/2.jpg,,,,,\n",
+            {"i/1.jpg": [("dog", 1, 2, 3, 4), ("cat", 5, 6, 7.5, 8)], "i/2.jpg": []},
+        ),
+        (
+            "image_name,BoxesString,domain\n1.jpg,1 2 3 4;5 6 7 8,ETHZ_1\n2.jpg,no_box,ETHZ_1\n",
+            {"i/1.jpg": [("object", 1, 2, 3, 4), ("object", 5, 6, 7, 8)], "i/2.jpg": []},
+        ),
+    ],
+    ids=["Keras-RetinaNet", "Global Wheat"],
+)
+def test_the_table_that_is_offered_is_read(
+    tmp_path: Path, text: str, expected: dict[str, list[tuple[object, ...]]]
+) -> None:
+    root = write(tmp_path, {"i/1.jpg": None, "i/2.jpg": None, "annotations.csv": text})
+    with pytest.raises(SourceError, match="has a table of boxes or masks") as refused:
+        read(root)
+    catalog, _ = read(root, annotations=options_in(str(refused.value)))
+    assert boxes(catalog) == expected
+
+
+def test_rows_of_other_numbers_name_no_boxes(tmp_path: Path) -> None:
+    """Keypoints and tables of labels are no boxes."""
+    for row in ("i/1.jpg,1,2,3,4,5,6,dog\n", "i/1.jpg,1,2,3,dog\n", "1,1,2,3,4,dog\n"):
+        root = write(tmp_path, {"i/1.jpg": None, "annotations.csv": row})
+        with pytest.raises(OptionError, match="no line names its columns"):
+            read(root, annotations=str(root / "annotations.csv"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -49,6 +50,7 @@ _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tab
 _CLASSES = ("labelname", "class_name", "category_name", "label_name")
 _IDS = ("class_id", "category_id", "classid", "label_id")
 _RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")
+_MANY = "boxesstring"  # all boxes of an image, as Global Wheat has them: `1 2 3 4;5 6 7 8`
 _NO_RUNS = ("", "-1", "nan")  # -1: SIIM, for an image without any
 _BOTH = "imageid_classid"  # 0002cc93b.jpg_1
 _FLAGS = {
@@ -62,10 +64,12 @@ _SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "i
 _ONE = "object"  # the name of the class of a table without classes
 _BACKGROUND = "background"
 _SHOWN = 3
+_LOOKED_AT = 20  # lines that show whether a table names its columns
 _LONGEST = 60  # characters of a cell in a message
 
 _IMAGE, _CLASS = NUMBER, "number of the class"  # names of columns that reading adds
 _WRONG = "what is wrong with the class"  # column that is added, too
+_EMPTY = ("", "nan", "none", "null", "no_box")  # cells without a box, in lower case
 _NUMBER = r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf"
 
 
@@ -79,6 +83,7 @@ class _Spelling(NamedTuple):
 
 _SPELLINGS = (
     _Spelling("", ("bbox",)),
+    _Spelling("xyxy", (_MANY,)),
     _Spelling("xyxy", ("xmin", "ymin", "xmax", "ymax")),
     _Spelling("xyxy", ("x_min", "y_min", "x_max", "y_max")),
     _Spelling("xyxy", ("x1", "y1", "x2", "y2")),
@@ -86,6 +91,10 @@ _SPELLINGS = (
     _Spelling("xywh", ("x", "y", "w", "h")),
     _Spelling("xywh", ("x_1", "y_1", "width", "height")),  # CelebA
 )
+# Rows of Keras-RetinaNet have no header line; those of images without objects are empty behind the
+# path (github.com/fizyr/keras-retinanet, "CSV datasets").
+_OF_ROWS = ("path", "x1", "y1", "x2", "y2", "class")
+_ROW = re.compile(r"[^,]+\.\w+,(?:(?:-?\d+(?:\.\d*)?,){4}[^,]+|,,,,)")
 # Open Images: shares of width and height, in this order
 _OPEN_IMAGES = _Spelling("xyxy", ("XMin", "YMin", "XMax", "YMax"), shares=True)
 
@@ -118,6 +127,15 @@ class TableBoxes(Annotations):
             box = x0, y0, x1, y1
             items.append(Object(box, self.numbers[at], flags, keypoints=points))
         return Objects(tuple(items), self.extents[number])
+
+
+def columns_of(text: str) -> Sequence[str]:
+    """Return the names of the columns of a table: its first line, or what its rows are like."""
+    lines = [line.strip() for line in text.split("\n")[:_LOOKED_AT] if line.strip()]
+    if lines and all(map(_ROW.fullmatch, lines)):
+        return _OF_ROWS
+    first = text.partition("\n")[0]
+    return [cell.strip().strip('"') for cell in re.split(r"[,;\t]", first)]
 
 
 def scan_of(
@@ -187,6 +205,8 @@ def scan_boxes(source: Source, path: str, files: Files, rules: BoxRules | None =
     rest = [each for each in columns if each not in used and each.lower() not in told]
     notes = [Finding("note", "", f"columns not kept: {quoted_names(rest)}")] if rest else []
     cells = cells.with_columns(lines)
+    if _MANY in lower:
+        cells = cells.with_columns(pl.col(lower[_MANY]).str.split(";")).explode(lower[_MANY])
     if rules.takes_part:
         cells, more = _of_present(cells, names, files)
         notes += more
@@ -241,6 +261,7 @@ def _cells_of(source: Source, path: str, files: Files) -> tuple[Cells, str]:
     from dsprep.text import read_data
 
     def arrange(text: str, columns: Sequence[str]) -> Arranged:
+        columns = columns or (_OF_ROWS if columns_of(text) == _OF_ROWS else ())
         try:
             found = arranged_among(path, files.table, text, columns)
         except OptionError:
@@ -409,9 +430,7 @@ def _scan_boxes(
     if len(spelling.columns) == 1:
         texts = cells[spelling.columns[0]]
         parts = texts.str.extract_all(_NUMBER)
-        is_empty = (
-            texts.str.strip_chars(" []()").str.to_lowercase().is_in(["", "nan", "none", "null"])
-        )
+        is_empty = texts.str.strip_chars(" []()").str.to_lowercase().is_in(_EMPTY)
         is_box = parts.list.len() == len(EDGES)
         own = pl.DataFrame(
             {edge: parts.list.get(at, null_on_oob=True) for at, edge in enumerate(EDGES)}

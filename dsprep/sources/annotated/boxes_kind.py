@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
 from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.unread import text_of
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -26,7 +27,10 @@ class BoxTableKind(AnnotationKind):
     names: ClassVar = ("csv",)
     words: ClassVar = "tables"
     help: ClassVar = "a CSV or TSV file"
-    contents: ClassVar = "boxes, or runs of pixels; a side from each file"
+    contents: ClassVar = (
+        "boxes, or runs of pixels; the rows of Keras-RetinaNet without a header line; all boxes of "
+        "an image in one cell, as Global Wheat has them; a side from each file"
+    )
     not_read: ClassVar = "further columns"
     example: ClassVar = "dsprep pack photos shards --to webdataset --annotations boxes.csv"
     extensions: ClassVar = (".csv", ".tsv")
@@ -50,20 +54,20 @@ class BoxTableKind(AnnotationKind):
 
     def _of_roboflow(self, place: AnnotatedPlace) -> list[str]:
         """Return the tables of Roboflow's export: one in the directory of each side."""
-        from dsprep.sources.annotated.boxes import holds_boxes
+        from dsprep.sources.annotated.boxes import columns_of, holds_boxes
 
         named = [path for path in place.with_extension("csv") if _ROBOFLOW.search(path)]
         heads = place.heads_of(named) if named else {}
-        return [path for path in named if holds_boxes(_columns(heads.get(path, b"")))]
+        return [path for path in named if holds_boxes(columns_of(text_of(heads.get(path, b""))))]
 
     def unclear(self, place: AnnotatedPlace) -> str:
-        from dsprep.sources.annotated.boxes import holds_boxes
+        from dsprep.sources.annotated.boxes import columns_of, holds_boxes
 
-        found = dict[str, list[str]]()
+        found = dict[str, Sequence[str]]()
         for name in filter(self.files.search, place.others):
             if name.count("/") > 1:
                 continue
-            columns = _columns(place.head(name))
+            columns = columns_of(_whole_lines(place.head(name)))
             if holds_boxes(columns):
                 found[name] = columns
         if not found:
@@ -94,7 +98,7 @@ class BoxTableKind(AnnotationKind):
         return scan._replace(used=used_below(source, paths))
 
 
-def _columns(head: bytes) -> list[str]:
-    """Return the cells of the first line of a table."""
-    first = head.decode("utf-8-sig", "replace").partition("\n")[0]
-    return [cell.strip().strip('"') for cell in re.split(r"[,;\t]", first)]
+def _whole_lines(head: bytes) -> str:
+    """Return the text of a head without its last line, which may be cut, if it has several."""
+    text = text_of(head)
+    return text.rpartition("\n")[0] or text
