@@ -7,7 +7,7 @@ structs; the names beyond bbox and category are those of COCO.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dsprep.annotations.objects import (
@@ -50,19 +50,13 @@ def parse(value: Any, order: Order = DOCUMENTED) -> Objects:
     return Objects(items, SHARES if order.shares else None)
 
 
-def names_in(value: Any) -> frozenset[str]:
-    """Return the classes that objects have by name; nothing if they have numbers, or for others."""
-    category = category_in(value) if isinstance(value, dict) else None
-    if category is not None:
-        own = value[category]
-        return frozenset(own if isinstance(own, list) and _are_names(own) else ())
+def classes_in(value: Any) -> list[Any]:
+    """Return the classes of objects as they are written; nothing for another value."""
+    if isinstance(value, dict):
+        own = value[category] if (category := category_in(value)) else ()
+        return own if isinstance(own, list) else []
     is_list = isinstance(value, list) and has_form(value)
-    own = [each[category_in(each)] for each in value] if is_list else []
-    return frozenset(own if _are_names(own) else ())
-
-
-def _are_names(values: Sequence[Any]) -> bool:
-    return all(isinstance(each, str) for each in values)
+    return [each[category_in(each)] for each in value] if is_list else []
 
 
 def numbered(value: Any, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -70,7 +64,7 @@ def numbered(value: Any, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
     found = []
     for each in structs_of(value):
         category = category_in(each) or CATEGORIES[0]
-        found.append({**each, category: numbers.get(each[category], each[category])})
+        found.append({**each, category: numbers.get(each[category])})
     return found
 
 

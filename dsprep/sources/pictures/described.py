@@ -18,7 +18,7 @@ import posixpath
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -97,7 +97,7 @@ class DescribedReader(SampleReader):
     def _with_numbers(self, value: Any) -> Any:
         """Return objects with numbers of classes instead of names; another value as it is."""
         numbers = {name: number for number, name in enumerate(self.names)}
-        if not hugging_face.names_in(value):
+        if not hugging_face.classes_in(value):
             return value
         return hugging_face.numbered(value, numbers)
 
@@ -128,6 +128,10 @@ class FolderReader(SampleReader):
             raise BadSample("has changed: its line in the listing is another one") from None
         sample.key, sample.path = key_of(path), path
         return sample
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | None)
 
 
 def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
@@ -222,7 +226,7 @@ def read_described(
     paths: list[list[str]] = []
     places = {name: array("q") for name in ("file", "line", "offset", "stored")}
     columns: list[tuple[tuple[str, str], ...] | None] = []
-    digest, named_classes, fields = hashlib.sha256(), set[str](), set[str]()
+    digest, of_objects, fields = hashlib.sha256(), set[Any](), set[str]()
     for number, name in enumerate(files):
         data = read_bytes(os.path.join(root, name), LARGEST_TABLE)
         digest.update(data)
@@ -234,7 +238,9 @@ def read_described(
                 raise SourceError(f"{root}/{name}:{line}: {error}") from None
             if not found:
                 raise SourceError(f"{root}/{name}:{line}: names no file: give it a 'file_name'")
-            named_classes.update(*map(hugging_face.names_in, values.values()))
+            of_objects.update(
+                filter(_is_plain, chain(*map(hugging_face.classes_in, values.values())))
+            )
             fields.update(values)
             image = [found.pop(IMAGE)] if IMAGE in found else []
             paths.append([*image, *found.values()])
@@ -276,7 +282,7 @@ def read_described(
         some = named["path"][:1].to_list()
         raise SourceError(f"{root}: {files[0]} names no file that is there, such as {some}")
     table = table.select(pl.int_range(pl.len()).alias("index"), pl.all())
-    names = _classes_of_objects(root, named_classes, fields, known)
+    names = _classes_of_objects(root, of_objects, fields, known)
     reader = DescribedReader(root, tuple(files), tuple(columns), names)
     classes = names or known.classes
     catalog = Catalog(table, root, classes, reader, described=digest.hexdigest())
@@ -284,10 +290,11 @@ def read_described(
 
 
 def _classes_of_objects(
-    root: str, named: Collection[str], fields: Collection[str], known: Known
+    root: str, found: Collection[Any], fields: Collection[str], known: Known
 ) -> tuple[str, ...]:
-    """Number the classes that objects have by name; nothing if they have numbers."""
-    if not named:
+    """Number the classes that objects have by name; nothing if some have numbers."""
+    named = [each for each in found if isinstance(each, str)]
+    if not named or len(named) < len(found):
         return ()
     if label := next((name for name in LABEL_NAMES if name in fields), ""):
         raise SourceError(
