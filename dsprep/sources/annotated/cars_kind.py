@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
-from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.annotated.box_set_kind import BoxSetKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _ANNOTATIONS = re.compile(r"(?:^|/)cars_(?:annos|train_annos|test_annos(?:_withlabels)?)\.mat$")
 
 
-class CarsKind(AnnotationKind):
+class CarsKind(BoxSetKind):
     """Stanford Cars: a class, a box and a side of each image, in files of MATLAB."""
 
     names: ClassVar = ("stanford-cars",)
@@ -29,20 +28,8 @@ class CarsKind(AnnotationKind):
         r"(?:^|/)cars_(?:annos|meta|train_annos|test_annos(?:_withlabels)?)\.mat$"
     )
     texts: ClassVar = files
-    takes_members: ClassVar = True
-
-    @classmethod
-    def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.boxes import TableBoxes
-
-        return {"table-boxes": TableBoxes}
-
-    def is_own(self, path: str, head: bytes) -> bool:
-        return _ANNOTATIONS.search(path) is not None
-
-    def claim(self, place: AnnotatedPlace) -> Claim | None:
-        found = place.first(_ANNOTATIONS, "mat")
-        return Claim(Sure.MARKED, found) if found else None
+    marker: ClassVar = _ANNOTATIONS
+    endings: ClassVar = ("mat",)
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.matlab_sets import scan_cars

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
-from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.annotated.box_set_kind import BoxSetKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _OWN = re.compile(r"(?i)(?:^|/)(?:list_(?:attr|bbox|landmarks(?:_align)?)|identity)_celeba\.\w+$")
 
 
-class CelebaKind(AnnotationKind):
+class CelebaKind(BoxSetKind):
     """CelebA: attributes, boxes, landmarks and sides of faces, in a table each."""
 
     names: ClassVar = ("celeba",)
@@ -33,20 +32,8 @@ class CelebaKind(AnnotationKind):
         r"|list_eval_partition)\.(?:txt|csv)$"
     )
     texts: ClassVar = files
-    takes_members: ClassVar = True
-
-    @classmethod
-    def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.boxes import TableBoxes
-
-        return {"table-boxes": TableBoxes}
-
-    def is_own(self, path: str, head: bytes) -> bool:
-        return _OWN.search(path) is not None
-
-    def claim(self, place: AnnotatedPlace) -> Claim | None:
-        found = place.first(_OWN, "txt", "csv")
-        return Claim(Sure.MARKED, found) if found else None
+    marker: ClassVar = _OWN
+    endings: ClassVar = ("txt", "csv")
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.celeba import scan_celeba

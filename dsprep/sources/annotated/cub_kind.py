@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
-from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.annotated.box_set_kind import BoxSetKind
+from dsprep.sources.annotation_kind import AnnotatedPlace, NamedPath
+from dsprep.sources.kind import Claim
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -19,7 +19,7 @@ _CLASSES_OF_IMAGES, _IMAGES = "image_class_labels.txt", "images.txt"
 _OWN = re.compile(rf"(?:^|/){re.escape(_CLASSES_OF_IMAGES)}$")
 
 
-class CubKind(AnnotationKind):
+class CubKind(BoxSetKind):
     """CUB-200-2011: a text each for the names, classes, boxes and sides of images, by their ids."""
 
     names: ClassVar = ("cub",)
@@ -34,20 +34,14 @@ class CubKind(AnnotationKind):
         r"|part_locs|parts)\.txt$"
     )
     texts: ClassVar = files
-
-    @classmethod
-    def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.boxes import TableBoxes
-
-        return {"table-boxes": TableBoxes}
-
-    def is_own(self, path: str, head: bytes) -> bool:
-        return _OWN.search(path) is not None
+    takes_members: ClassVar = False
+    marker: ClassVar = _OWN
+    endings: ClassVar = ("txt",)
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        found = place.first(_OWN, "txt")
-        images = posixpath.join(posixpath.dirname(found), _IMAGES)
-        return Claim(Sure.MARKED, found) if found and images in place.others else None
+        claim = super().claim(place)
+        images = posixpath.join(posixpath.dirname(claim.why), _IMAGES) if claim else ""
+        return claim if images in place.others else None
 
     def looks_like(self, path: NamedPath) -> bool:
         return {_CLASSES_OF_IMAGES, _IMAGES} <= set(path.names)

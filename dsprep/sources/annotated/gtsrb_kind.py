@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
-from dsprep.sources.kind import Claim, Sure
-from dsprep.sources.unread import text_of
+from dsprep.sources.annotated.box_set_kind import BoxSetKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -19,7 +18,7 @@ _CSV = re.compile(r"(?i)\.csv$")
 _ROI = re.compile(r"(?i)[^\n]*\bRoi\.X1[;,]Roi\.Y1[;,]Roi\.X2[;,]Roi\.Y2\b")
 
 
-class GtsrbKind(AnnotationKind):
+class GtsrbKind(BoxSetKind):
     """GTSRB: traffic signs, with a class and a box each, in a table for each class or side."""
 
     names: ClassVar = ("gtsrb",)
@@ -29,21 +28,9 @@ class GtsrbKind(AnnotationKind):
     example: ClassVar = "dsprep pack GTSRB shards --to webdataset"
     texts: ClassVar = _CSV
     takes_several: ClassVar = True
-    takes_members: ClassVar = True
-
-    @classmethod
-    def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.boxes import TableBoxes
-
-        return {"table-boxes": TableBoxes}
-
-    def is_own(self, path: str, head: bytes) -> bool:
-        return _CSV.search(path) is not None and _ROI.match(text_of(head)) is not None
-
-    def claim(self, place: AnnotatedPlace) -> Claim | None:
-        heads = place.heads(_CSV)
-        found = min((path for path in heads if self.is_own(path, heads[path])), default="")
-        return Claim(Sure.MARKED, found) if found else None
+    marker: ClassVar = _CSV
+    endings: ClassVar = ("csv",)
+    begins: ClassVar = _ROI
 
     def read_in_archive(self, place: AnnotatedPlace) -> Sequence[str]:
         return self._own(place)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
-from dsprep.sources.kind import Claim, Sure
-from dsprep.sources.unread import text_of
+from dsprep.sources.annotated.box_set_kind import BoxSetKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -19,7 +17,7 @@ _CSV = re.compile(r"(?i)\.csv$")
 _COLUMNS = re.compile(r'"?ImageID"?,"?Source"?,"?LabelName"?,"?Confidence"?[,\r\n]')
 
 
-class OpenImagesKind(AnnotationKind):
+class OpenImagesKind(BoxSetKind):
     """Open Images: a table of boxes and one of labels for each side, and names of classes."""
 
     names: ClassVar = ("open-images",)
@@ -32,21 +30,9 @@ class OpenImagesKind(AnnotationKind):
     example: ClassVar = "dsprep pack open-images shards --to webdataset"
     reads: ClassVar = ("--class-names", "--no-object", "--path-column", "--label-column")
     takes_several: ClassVar = True
-    takes_members: ClassVar = True
-
-    @classmethod
-    def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.boxes import TableBoxes
-
-        return {"table-boxes": TableBoxes}
-
-    def is_own(self, path: str, head: bytes) -> bool:
-        return _CSV.search(path) is not None and _COLUMNS.match(text_of(head)) is not None
-
-    def claim(self, place: AnnotatedPlace) -> Claim | None:
-        heads = place.heads(_CSV)
-        found = min((path for path in heads if self.is_own(path, heads[path])), default="")
-        return Claim(Sure.MARKED, found) if found else None
+    marker: ClassVar = _CSV
+    endings: ClassVar = ("csv",)
+    begins: ClassVar = _COLUMNS
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.open_images import scan_open_images

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
-from dsprep.sources.kind import Claim, Sure
+from dsprep.sources.annotated.box_set_kind import BoxSetKind
+from dsprep.sources.annotation_kind import AnnotatedPlace
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"(?:^|/)(?:(?:train|test|extra)_)?digitStruct\.mat$")
 
 
-class SvhnKind(AnnotationKind):
+class SvhnKind(BoxSetKind):
     """SVHN's whole house numbers: boxes of digits, in a file of MATLAB for each side."""
 
     names: ClassVar = ("svhn",)
@@ -27,20 +26,8 @@ class SvhnKind(AnnotationKind):
     example: ClassVar = "dsprep pack svhn shards --to webdataset"
     files: ClassVar = _DIGITS
     texts: ClassVar = _DIGITS
-    takes_members: ClassVar = True
-
-    @classmethod
-    def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.boxes import TableBoxes
-
-        return {"table-boxes": TableBoxes}
-
-    def is_own(self, path: str, head: bytes) -> bool:
-        return _DIGITS.search(path) is not None
-
-    def claim(self, place: AnnotatedPlace) -> Claim | None:
-        found = place.first(_DIGITS, "mat")
-        return Claim(Sure.MARKED, found) if found else None
+    marker: ClassVar = _DIGITS
+    endings: ClassVar = ("mat",)
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
         from dsprep.sources.annotated.svhn import scan_svhn
