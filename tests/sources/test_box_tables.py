@@ -47,7 +47,7 @@ def options_in(message: str) -> list[str]:
     """Return the paths that a message gives to --annotations."""
     found = re.search(r"give ((?:--annotations \S+ ?)+)", message)
     assert found
-    return [word for word in shlex.split(found[1]) if word != "--annotations"]
+    return [word.rstrip(",") for word in shlex.split(found[1]) if word != "--annotations"]
 
 
 def test_each_table_is_a_side(tmp_path: Path) -> None:
