@@ -239,9 +239,17 @@ def _notes_above(source: Source, catalog: Catalog) -> list[Finding]:
             head = head_of(entries[path].path) or b""
             named = "" if _GUESSED.search(path) else names_of(path, head, catalog.table["path"])
             if named:
-                takes = f"--labels {shlex.quote(entries[path].path)} takes the labels of a table"
+                takes = _option_for(entries[path].path, head)
                 notes.append(_not_read(f"{entries[path].path} {NAMES} {named}", takes))
     return notes
+
+
+def _option_for(path: str, head: bytes) -> str:
+    """Say which option takes a file that names images."""
+    kind = kind_by_content(path, head)
+    if kind is None:
+        return f"--labels {shlex.quote(path)} takes the labels of a table"
+    return kind.advice or f"--annotations {shlex.quote(path)} takes annotations of {kind.name}"
 
 
 def _said_of(

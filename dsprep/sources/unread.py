@@ -49,6 +49,7 @@ _FIFTYONE = (
 # Labels are by the stem of an image, samples have a path and types (docs.voxel51.com,
 # "Exporting FiftyOne datasets").
 _FIFTYONE_LABELS = r'"labels"\s*:\s*\{\s*"[^"]*"\s*:\s*(?:\d+|null|"|\[)'
+_OCHUMAN = "take those of the same authors in COCO's form, ochuman_coco_format_*.json"
 _SBD = "write the field Segmentation of each into a PNG, and give their directory with --masks"
 
 UNREAD = (
@@ -82,6 +83,7 @@ UNREAD = (
     Unread("MPII", r"(?:^|/)mpii_human_pose[^/]*\.mat$", (r"^MATLAB",)),
     Unread("SBU", r"(?:^|/)SBU_captioned_photo_dataset_urls\.txt$", (r"^https?://",), (),
            "write each caption into a text of its image's name, such as a.txt for a.jpg"),
+    Unread("OCHuman", _JSON, (r'"images"\s*:\s*\[', '"max_iou"|"segms"'), (), _OCHUMAN),
     Unread("FiftyOne", _JSON, ('"labels"\\s*:\\s*\\{', '"bounding_box"'), (), _FIFTYONE),
     Unread("FiftyOne", _JSON, (r'"classes"\s*:\s*(?:\[|null)', _FIFTYONE_LABELS), (), _FIFTYONE),
     Unread("FiftyOne", r"(?:^|/)samples\.json$", (r'"samples"\s*:\s*\[', '"_cls"|"filepath"'),

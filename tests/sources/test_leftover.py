@@ -59,6 +59,10 @@ HEADS_OF_KINDS = {
     "CrowdHuman": ("annotation_val.odgt", '{"ID": "000", "gtboxes": [{"tag": "person"}]}'),
     "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
     "MPII": ("mpii.json", '[{"dataset": "MPI", "img_paths": "000.jpg", "joint_self": [[1, 2]]}]'),
+    "OCHuman": (
+        "ochuman.json",
+        '{"images": [{"file_name": "000.jpg", "annotations": [{"max_iou": 0}]',
+    ),
     "SBD": ("inst/2008_000002.mat", "MATLAB 5.0 MAT-file, Platform: GLNXA64"),
     "SBU": ("x/SBU_captioned_photo_dataset_urls.txt", "http://static.flickr.com/2723/000.jpg\n"),
     "dlib": ("faces.xml", "<?xml version='1.0'?><images><image file='000.jpg'><box top='1'"),

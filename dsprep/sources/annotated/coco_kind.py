@@ -149,8 +149,8 @@ def _is_coco(head: bytes) -> bool:
     images, annotations = lists.get("images", set()), lists.get("annotations", set())
     if annotations:
         return "image_id" in annotations and _SEGMENTS not in annotations
-    if images:
-        return not images.isdisjoint(("file_name", "coco_url"))
+    if images:  # OCHuman has annotations in its images
+        return "annotations" not in images and not images.isdisjoint(("file_name", "coco_url"))
     is_cut = len(head) == HEAD  # the rest may have images
     return is_cut and {"id", "name"} <= lists.get("categories", set())
 
