@@ -71,6 +71,7 @@ def _read_by_mosaic(python: str, root: Path) -> Iterator[str]:
     }
     for name, how in ways.items():
         dsprep.pack(root / "photos", root / name, to="mds", target_size=20_000, **how)
+        yield from _uncounted(python, root / name, len(photos))
         yield from _differences(name, _read(python, root / name), photos)
     yield from _loop(python, root / "plain")
     dsprep.pack(root / "divided", root / "sides", to="mds", target_size=20_000)
@@ -82,6 +83,15 @@ def _read_by_mosaic(python: str, root: Path) -> Iterator[str]:
     told = {name: value for name, value in _FIELDS.items() if name != "is_day"} | {"is_day": 1}
     expected = {path: {"image": values["image"], **told} for path, values in photos.items()}
     yield from _differences("fields", _read(python, root / "fields"), expected)
+
+
+def _uncounted(python: str, directory: Path, samples: int) -> Iterator[str]:
+    """Read each shard as `verify --loader streaming` does."""
+    words = [python, str(_MOSAIC), "count", *map(str, sorted(directory.glob("*.mds*")))]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=300)
+    counts = json.loads(done.stdout)
+    if not all(isinstance(count, int) for count in counts) or sum(counts) != samples:
+        yield f"{directory.name}: verify --loader streaming reads {counts}, not {samples} samples"
 
 
 def _photos(folder: Path, prefix: str = "") -> dict[str, dict[str, Any]]:

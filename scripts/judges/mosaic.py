@@ -1,8 +1,9 @@
-"""What MosaicML Streaming reads and writes; run in an environment of its own, without dsprep.
+"""What MosaicML Streaming reads and writes; run in an environment of its own.
 
 Usage:
     mosaic.py read DIR [SPLIT]  print the samples that StreamingDataset yields, as JSON
     mosaic.py write DIR         write data sets with MDSWriter below DIR
+    mosaic.py count SHARD…      print the samples that `verify --loader streaming` reads, as JSON
     mosaic.py loop FILE SHARD…  run the training loop in FILE, which LOOP_OPTIONS tells its options
 
 Images are drawn by Pillow, and values are such as each encoding holds exactly.
@@ -154,6 +155,11 @@ if __name__ == "__main__":
     verb, *arguments = sys.argv[1:]
     if verb == "write":
         write(Path(arguments[0]))
+    elif verb == "count":
+        sys.path.append(str(Path(__file__).parents[2]))
+        from dsprep.verifying.loaders import count_samples
+
+        print(json.dumps([count_samples(("streaming", shard)) for shard in arguments]))
     elif verb == "loop":
         sys.argv = arguments
         runpy.run_path(arguments[0], run_name="__main__")

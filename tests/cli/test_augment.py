@@ -89,7 +89,7 @@ def test_any_workers_and_parts_write_the_same_bytes(
     assert before.items() < members(tmp_path / "more").items()
 
 
-@pytest.mark.parametrize("to", ["folder", "tfrecord", "recordio", "parquet"])
+@pytest.mark.parametrize("to", ["folder", "tfrecord", "recordio", "parquet", "mds"])
 def test_formats_agree(run_here: RunHere, birds: Path, tmp_path: Path, to: str) -> None:
     asked = ("--op", OPS, "--per-class", "6", "-j1")
     assert run_here("augment", birds, tmp_path / "a", "--to", "webdataset", *asked).code == 0

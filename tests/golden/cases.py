@@ -23,6 +23,7 @@ SETS = {
     "recordio-protobuf": "pack table.csv OUT --to recordio-protobuf --label-field label",
     "parquet": "pack photos OUT --to parquet --shards 2",
     "folder": "convert photos OUT --to folder",
+    "mds": "pack photos OUT --to mds --samples-per-shard 4 --split train=0.75,val=0.25",
     "csv": "pack table.csv OUT --to csv --label-field label",
     "apart": "pack photos OUT --to recordio --shards 2 --apart",
     "one-file": "pack photos OUT/train.rec",
@@ -61,6 +62,11 @@ LOCAL = {
     "recordio": Run(
         "pack photos OUT --to recordio --samples-per-shard 2 -j 1",
         "name train-00002.rec",
+        "2 of 5 shards complete, 5 samples left to write",
+    ),
+    "mds": Run(
+        "pack photos OUT --to mds --samples-per-shard 2 -j 1",
+        "name train-00002.mds",
         "2 of 5 shards complete, 5 samples left to write",
     ),
     "manifest": Run(

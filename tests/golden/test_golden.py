@@ -61,7 +61,9 @@ class TestFinished:
         done = run_here("status", place, "--json")
         assert (done.code, json.loads(done.out)["state"]) == (0, "complete")
 
-    @pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio", "parquet", "folder"])
+    @pytest.mark.parametrize(
+        "name", ["webdataset", "tfrecord", "recordio", "parquet", "folder", "mds"]
+    )
     def test_data_set_has_the_images(self, run_here: RunHere, root: Path, name: str) -> None:
         done = run_here("verify", root / "sets" / name, "--against", root / "photos")
         assert done.code == 0, done.out

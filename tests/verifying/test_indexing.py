@@ -480,7 +480,7 @@ class TestOnS3:
         assert states(index(run_here, url, "--kind", "dali"))["manifest.json"] == "updated"
         assert run_here("verify", url).code == 0
         bucket.put("set/photos-0000.idx", b"wrong")
-        report = index(run_here, url, "--check", code=3)
+        report = index(run_here, url, "--check", "--kind", "dali", code=3)
         assert [each["file"] for each in report["problems"]] == ["photos-0000.idx"]
 
     def test_an_unfinished_run_is_not_disturbed(
