@@ -7,7 +7,7 @@ mask that goes into another format becomes gray PNG of the same numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
 from itertools import cycle
 from math import ceil
@@ -77,7 +77,7 @@ def _of_colors(image: Image, colors: Mapping[Color, int]) -> Image:
     return _painted(image, {color: colors[color] for color in known})
 
 
-def numbers_of_segments(image: Image, numbers: Mapping[int, int]) -> Image:
+def numbers_of_segments(image: Image, numbers: Mapping[int, int]) -> tuple[Image, Collection[int]]:
     """Return the mask of COCO's panoptic segmentation as a gray image of class numbers.
 
     The id of a pixel's segment is R + 256 G + 65536 B, and 0 where there is no segment
@@ -88,7 +88,8 @@ def numbers_of_segments(image: Image, numbers: Mapping[int, int]) -> Image:
         numbers: The class number of each segment, by its id.
 
     Returns:
-        A gray image. Pixels of no segment have the number `IGNORED`.
+        A gray image, in which pixels of no segment have the number `IGNORED`; and the ids of the
+        segments that have pixels.
 
     Raises:
         BadSample: The mask is gray, or has segments without a class number.
@@ -104,7 +105,8 @@ def numbers_of_segments(image: Image, numbers: Mapping[int, int]) -> Image:
     if unknown := sorted(id for id in ids.values() if id not in numbers):
         some = format_some([*map(str, unknown)])
         raise BadSample(f"its mask has segments that segments_info lacks: {some}")
-    return _painted(image, {color: numbers[id] for color, id in ids.items()})
+    painted = _painted(image, {color: numbers[id] for color, id in ids.items()})
+    return painted, frozenset(ids.values())
 
 
 def _colors_of(image: Image) -> list[Color] | None:

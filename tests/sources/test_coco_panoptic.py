@@ -168,11 +168,7 @@ def test_masks_and_objects_have_the_same_class_numbers(tmp_path: Path) -> None:
             ".",
             {"annotations": "annotations/panoptic_train2017.json"},
         ),
-        (
-            {"a.jpg": None, "segments/a.png": png(), "segments.json": panoptic("a.jpg")},
-            ".",
-            {"annotations": "segments.json", "annotation_format": "coco-panoptic"},
-        ),
+        ({"a.jpg": None, "segments/a.png": png(), "segments.json": panoptic("a.jpg")}, ".", {}),
     ],
     ids=["beside", "one directory", "elsewhere", "outside", "beside instances", "any name"],
 )
@@ -233,6 +229,15 @@ def test_shards_are_read_by_pycocotools_and_verified(tmp_path: Path) -> None:
         (each["category_id"], each["bbox"], each["area"], each["iscrowd"])
         for each in judge.loadAnns(judge.getAnnIds())
     ] == [(each["category_id"], each["bbox"], each["area"], each["iscrowd"]) for each in SEGMENTS]
+
+
+def test_segments_without_pixels_stay_objects_and_are_counted(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", ONE_SIDE)
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
+    said = "2 segments without pixels, kept in objects all the same"
+    assert said in report.notes, report.notes
+    assert not report.rejects
+    assert [len(each.items) for each in objects(read(root)[0]).values()] == [3, 3]
 
 
 def test_masks_and_boxes_move_together(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ class AnnotatedReader(Wrapper):
                     yield found
                     continue
                 fields: dict[str, Any] = {"image": found, **(values[at] if values else {})}
+                effects = Counter[str]()
                 try:
                     if objects_at is not None:
                         fields[OBJECTS] = Objects() if places[at] is None else objects_at(at)
@@ -113,7 +114,7 @@ class AnnotatedReader(Wrapper):
                     if isinstance(self.masks, TableMasks):
                         fields[MASK] = self.masks.mask(number, found)
                     elif self.masks is not None:
-                        own = self.masks.mask(mask, fields.get(OBJECTS))
+                        own = self.masks.mask(mask, fields.get(OBJECTS), effects)
                         fields |= {} if own is None else {MASK: own}
                 except BadSample as error:
                     yield error
@@ -122,7 +123,9 @@ class AnnotatedReader(Wrapper):
                 except OSError as error:
                     yield BadSample(f"its annotations cannot be read ({error.strerror})")
                 else:
-                    yield self.typed(Sample(key_of(path), fields, id, path, "image"))
+                    sample = Sample(key_of(path), fields, id, path, "image")
+                    sample.effects = effects if any(effects.values()) else None
+                    yield self.typed(sample)
 
     def _values(self, place: Any) -> Mapping[str, Any]:
         """Return the further fields of an image that it has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from dsprep.units import quoted
 _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
 _LARGEST = 1 << 28  # maximum size of a mask, in pixels
+_WITHOUT_PIXELS = "segment without pixels, kept in objects all the same"
 WRONG = -1  # stands for the class of a row that is wrong
 NOT_THERE = -1  # stands for the size of a file that annotations name, and that is not there
 
@@ -93,17 +95,29 @@ class Masks:
             return BadSample(f"cannot be read ({error.strerror})")
         return BadSample("has changed since it was listed") if data is None else data
 
-    def mask(self, data: bytes | BadSample | None, objects: Objects | None = None) -> bytes | None:
-        """Return a mask, given its file and the objects of its image.
+    def mask(
+        self,
+        data: bytes | BadSample | None,
+        objects: Objects | None = None,
+        effects: Counter[str] | None = None,
+    ) -> bytes | None:
+        """Return a mask.
+
+        Args:
+            data: Its file, or why that was not read.
+            objects: The objects of its image.
+            effects: Counts what is odd about it, for the report.
 
         Raises:
             BadSample: Why the file was not read, or its pixels have no meaning.
         """
         if isinstance(data, BadSample):
             raise data
-        return None if data is None else self._read(data, objects or Objects())
+        if data is None:
+            return None
+        return self._read(data, objects or Objects(), Counter() if effects is None else effects)
 
-    def _read(self, data: bytes, objects: Objects) -> bytes:
+    def _read(self, data: bytes, objects: Objects, effects: Counter[str]) -> bytes:
         if self.colors is None and self.values is None:
             return data
         return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
@@ -113,14 +127,16 @@ class Masks:
 class SegmentMasks(Masks):
     """Masks whose pixels are the ids of objects, which tell the class: each image has its own."""
 
-    def _read(self, data: bytes, objects: Objects) -> bytes:
+    def _read(self, data: bytes, objects: Objects, effects: Counter[str]) -> bytes:
         numbers: dict[int, int] = {}
         for each in objects.items:
             if each.id is None:
                 raise BadSample("a segment of its annotations has no id")
             if numbers.setdefault(each.id, each.number) != each.number:
                 raise BadSample(f"two segments of its annotations have the id {each.id}")
-        return png_of(numbers_of_segments(decoded(data, "its mask", _LARGEST), numbers))
+        mask, ids = numbers_of_segments(decoded(data, "its mask", _LARGEST), numbers)
+        effects[_WITHOUT_PIXELS] += len(numbers.keys() - ids)
+        return png_of(mask)
 
 
 @dataclass(frozen=True)
