@@ -40,7 +40,7 @@ def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[F
     known = Known(options.pop("classes", None), options.pop("owner", None))
     source = make_source(root / "images", list_file=path, **options)
     known = known._replace(order=source.class_order)
-    return read_lists(source, {str(path): read_text(str(path))}, None, known)
+    return read_lists(source, [(str(path), read_text(str(path)))], None, known)
 
 
 def refusal(root: Path, text: str | bytes, **options: Any) -> str:

@@ -26,6 +26,7 @@ from dsprep.units import format_count, format_some, quoted
 if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
+_JOINED = 1 << 17  # paths that are joined at a time
 _FILE = "in file"  # the catalog's column `file`, while `file` is the name in a list
 
 
@@ -77,8 +78,10 @@ def choose(
     named |= {lost.path for lost in undecoded.values()}
     duplicates = chosen_by.duplicates
     found, repeated = settle_duplicates(found, "place", source, duplicates, advice, lists)
-    listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
-    unlisted = files.table.filter(~listed)["path"].sort()
+    is_unlisted = pl.repeat(True, files.table.height, eager=True).scatter(
+        found["place"].filter(found["place"] < files.table.height), False
+    )
+    unlisted = files.table["path"].filter(is_unlisted).sort()
     # Findings reach the reports beside the shards, which name no path of this machine.
     # files on a disk, not members of shards or archives
     on_disk = files.samples is None and files.others is None
@@ -109,11 +112,25 @@ def choose(
 
 def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     """Add size and mtime of the file of each row, and its ``place`` among the files."""
-    names = {"path": "file", "file": _FILE}
-    places = files.lazy().rename(names, strict=False).with_row_index("place")
-    # Lazily, so that the column of paths is not copied into a result that has no use for it.
-    joined = rows.lazy().select("file").join(places, on="file", how="left", maintain_order="left")
-    return rows.hstack(joined.drop("file").collect())
+    places = _places(rows["file"], files["path"])
+    facts = files.select(pl.exclude("path").gather(places)).rename({"file": _FILE}, strict=False)
+    return rows.hstack([places.alias("place"), *facts])
+
+
+def _places(names: pl.Series, paths: pl.Series) -> pl.Series:
+    """Return the position among some paths, all different, of each name; null without one."""
+    # A join takes 150 bytes a name, so it is made of some hundred thousand names at a time.
+    count = 1 + len(paths) // _JOINED
+    of_names, of_paths = ((texts.hash() % count).cast(pl.UInt16) for texts in (names, paths))
+    rows, places = list[pl.Series](), list[pl.Series]()
+    for part in range(count):
+        own, there = ((parts == part).arg_true() for parts in (of_names, of_paths))
+        known = pl.DataFrame([paths.gather(there).alias("name"), there.alias("place")])
+        wanted = names.gather(own).alias("name").to_frame()
+        joined = wanted.join(known, on="name", how="left", maintain_order="left")
+        rows.append(own)
+        places.append(joined["place"])
+    return pl.concat(places).gather(pl.concat(rows).arg_sort())
 
 
 def _catalog_of(

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
@@ -76,13 +76,11 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Sou
     return _by_directories(source, _with_unreadable(files.below_top(), source), files.top, known)
 
 
-def _texts_of(source: Source, archive: Archive | None) -> Mapping[str, str]:
-    """Read the lists of a source; return their texts by their paths."""
+def _texts_of(source: Source, archive: Archive | None) -> Iterator[tuple[str, str]]:
+    """Read the lists of a source one by one; yield their paths and texts."""
     try:
-        return {
-            path: decode_text(read_beside(source.root, path, archive), path)
-            for path in source.lists
-        }
+        for path in source.lists:
+            yield path, decode_text(read_beside(source.root, path, archive), path)
     except SourceError:
         where = (source.list_file or "").rstrip("/")
         if not is_dir(where):
@@ -297,28 +295,16 @@ def _what_else(files: Files, source: Source) -> str:
 
 def read_lists(
     source: Source,
-    texts: Mapping[str, str],
+    texts: Iterable[tuple[str, str]],
     files: Files | None,
     known: Known,
     run_all: RunAll = map,
 ) -> SourceScan:
-    """Make the catalog of an MXNet ``.lst``, or of several, by their paths."""
-    # One whole number a line makes class numbers; several numbers, a fraction or a detection label
-    # make label lists. A listed file may have any extension and may be hidden. Only the directories
-    # that the list names are looked into for files that it does not name.
-    parts: list[pl.DataFrame] = []
-    for number, (path, text) in enumerate(texts.items()):
-        refuse_annotations(text, path)
-        part = parse_rows(text, path, source.duplicates or "error")
-        labels = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
-        if len(texts) > 1:
-            require_one_kind(parts[0] if parts else part, part, path)
-            labels_from_numbers(part.select("line", labels), known, path)  # wrong ones by line
-        parts.append(part.with_columns(labels, list=pl.lit(number, pl.Int64)))
-    rows = pl.concat(parts)
-    names = plain_paths(rows["path"]).alias("file")
-    numbers = labels_from_numbers(rows.select("line", "labels"), known, str(source.list_file))
-    rows = rows.select("line", "index", "path", "list", numbers, names)
+    """Make the catalog of an MXNet ``.lst``, or of several, each given by its path and its text."""
+    # A listed file may have any extension and may be hidden. Only the directories that the list
+    # names are looked into for files that it does not name.
+    rows = _listed_rows(source, texts, known)
+    names, numbers = rows["file"], rows[rows.columns[-1]]
     if files is None:
         listed = {""}
         for directory in names.str.replace(r"/?[^/]*$", "").unique().to_list():
@@ -329,6 +315,25 @@ def read_lists(
     files = files.fitting(names)
     classes, notes = known.classes, list[Finding]()
     if classes is None and source.choice.label_type != "float":
-        classes, notes = names_beside(tuple(texts), numbers)
+        classes, notes = names_beside(source.lists, numbers)
     catalog, findings = choose(rows, files, source, classes)
     return catalog, [*findings, *notes]
+
+
+def _listed_rows(source: Source, texts: Iterable[tuple[str, str]], known: Known) -> pl.DataFrame:
+    """Return the rows of lists; the last column is their labels."""
+    # One whole number a line makes class numbers; several numbers, a fraction or a detection label
+    # make label lists.
+    parts: list[pl.DataFrame] = []
+    for number, (path, text) in enumerate(texts):
+        refuse_annotations(text, path)
+        part = parse_rows(text, path, source.duplicates or "error")
+        labels = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
+        if len(source.lists) > 1:
+            require_one_kind(parts[0] if parts else part, part, path)
+            labels_from_numbers(part.select("line", labels), known, path)  # wrong ones by line
+        parts.append(part.with_columns(labels, list=pl.lit(number, pl.Int64)))
+    rows = pl.concat(parts)
+    names = plain_paths(rows["path"]).alias("file")
+    numbers = labels_from_numbers(rows.select("line", "labels"), known, str(source.list_file))
+    return rows.select("line", "index", "path", "list", names, numbers)
