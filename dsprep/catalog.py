@@ -88,13 +88,17 @@ class Inferred(NamedTuple):
 UNSETTLED = SettledSchema(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
 _BUCKETS = 16  # ranges of random numbers; each is sorted by itself
+# bytes of a text that a column of texts holds in the 16 that each takes; a longer one takes more
+_HELD = 12
+_PER_HEAD = 16  # paths of one beginning, on average, from which on two parts save memory
 
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
     """The samples of a data set, in an order."""
 
-    # the samples, with the columns above and without nulls; whole numbers may have 32 bits
+    # the samples, with the columns above and without nulls; whole numbers may have 32 bits, and
+    # paths be in two parts, which `widened` changes
     table: pl.DataFrame
     root: str  # the directory that the paths start from, or what else the source is called
     classes: tuple[str, ...] | None  # the class names, by number; None if there are none
@@ -192,7 +196,8 @@ class Catalog:
 
     def rows(self) -> Rows:
         """Return the samples as the plain lists that workers take."""
-        columns: dict[str, list[Any]] = self.table.drop("mtime").to_dict(as_series=False)
+        table = self.table.drop("mtime").with_columns(whole_path(self.table))
+        columns: dict[str, list[Any]] = table.to_dict(as_series=False)
         labels = columns.get("cls")
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
@@ -292,17 +297,20 @@ class Catalog:
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
         if self.label_column != "cls":
             return {}
-        left_out = pl.col("path").is_in(list(without))
+        left_out = whole_path(self.table).is_in(list(without))
         counted = self.table.lazy().filter(~left_out).group_by("cls").len().sort("cls")
         counts = counted.collect(engine="streaming")
         return dict.fromkeys(range(len(self.classes or ())), 0) | dict(counts.iter_rows())
 
     def keys(self) -> pl.Series:
-        return self._stream(key_expr().alias("key"))
+        return self._of_paths(key_expr().alias("key"))
+
+    def paths(self) -> pl.Series:
+        return whole_paths(self.table["path"])
 
     def names(self) -> pl.Series:
         """Return what a list calls each sample: its path, or :meth:`long_names` if paths repeat."""
-        paths = self.table["path"]
+        paths = self.paths()
         repeats = self.has_places and paths.n_unique() < len(paths)
         return self.long_names() if repeats else paths
 
@@ -310,7 +318,8 @@ class Catalog:
         """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name."""
         # Names are equal only if the source names a file twice.
         files = pl.Series(short_names(self.reader.sources()), dtype=pl.String)
-        rows = self.table.select("file", "path", prefix=files.gather(self.table["file"]) + "/")
+        start = files.gather(self.table["file"]) + "/"
+        rows = self.table.select("file", whole_path(self.table), prefix=start)
         path, prefix = pl.col("path"), pl.col("prefix")
         number = pl.int_range(pl.len()).over("file", "path")
         name = pl.when(path.str.starts_with(prefix)).then(path).otherwise(prefix + path)
@@ -319,12 +328,12 @@ class Catalog:
 
     def collisions(self) -> list[tuple[str, list[str]]]:
         """Find keys that several samples would have, with the names of these samples."""
-        hashes = self._stream(key_expr().hash())  # equal keys have equal hashes
+        hashes = self._of_paths(key_expr().hash())  # equal keys have equal hashes
         buckets = (hashes.filter(_in_bucket(hashes, each)).sort() for each in range(_BUCKETS))
         if not any((own.slice(1) == own.head(-1)).any() for own in buckets):
             return []
         groups = (
-            self.table.with_columns(self.names().alias("name"))
+            self.table.select(whole_path(self.table), self.names().alias("name"))
             .filter(hashes.is_duplicated())
             .group_by(key=key_expr(), maintain_order=True)
             .agg("name")
@@ -333,9 +342,10 @@ class Catalog:
         )
         return list(groups.iter_rows())
 
-    def _stream(self, expression: pl.Expr) -> pl.Series:
+    def _of_paths(self, expression: pl.Expr) -> pl.Series:
         # Some thousand rows at a time take half the memory.
-        return self.table.lazy().select(expression).collect(engine="streaming").to_series()
+        rows = self.table.lazy().select(whole_path(self.table)).select(expression)
+        return rows.collect(engine="streaming").to_series()
 
     def digest(self) -> str:
         """Identify the samples, in their order, with their sizes and labels, and the classes."""
@@ -349,10 +359,8 @@ class Catalog:
         header += [("lists", *self.lists)] if self.lists else []
         header += [self.described] if self.described else []
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
-        columns = self.table.drop(
-            "mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False
-        ).get_columns()
-        for content in chain.from_iterable(map(_content, columns)):
+        table = self.table.drop("mtime", *PLACE_COLUMNS, *ANNOTATION_COLUMNS, strict=False)
+        for content in chain.from_iterable(map(_content, table.get_columns())):
             sha.update(content)
         return sha.hexdigest()
 
@@ -368,8 +376,71 @@ SourceScan: TypeAlias = tuple[Catalog, list[Finding]]  # what reading a source r
 
 
 def widened(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table whose whole numbers have 64 bits, so that sums of them do."""
-    return table.cast({pl.Int32: pl.Int64})
+    """Return a table whose whole numbers have 64 bits, so that sums of them do, and whole paths."""
+    table = table.cast({pl.Int32: pl.Int64})
+    return table.with_columns(whole_path(table)) if "path" in table.columns else table
+
+
+def whole_path(table: pl.DataFrame) -> pl.Expr:
+    """Return the expression of the paths in a table of a catalog."""
+    path = pl.col("path")
+    if table.schema["path"] == pl.String:
+        return path
+    head, tail = path.struct.field("head").cast(pl.String), path.struct.field("tail")
+    return pl.concat_str(head, tail).alias("path")
+
+
+def whole_paths(paths: pl.Series) -> pl.Series:
+    """Return the paths of a catalog, which may be in two parts."""
+    table = paths.to_frame("path")
+    return table.select(whole_path(table)).to_series()
+
+
+def with_short_paths(columns: list[pl.Series]) -> list[pl.Series]:
+    """Return columns whose paths are in two parts, if that takes less memory.
+
+    A path is the number of how it begins, and its last characters, which a column of texts holds
+    without further memory. The list is emptied meanwhile, so that no path is in memory twice.
+    """
+    done = []
+    while columns:
+        column = columns.pop(0)
+        if column.name == "path":
+            parts = [
+                part.slice(at, AT_ONCE)
+                for part in column.get_chunks()
+                for at in range(0, len(part), AT_ONCE)
+            ]
+            heads = _heads(parts)
+            if heads is not None:
+                column = column.clear()
+                column = _in_two_parts(column, heads, parts)
+        done.append(column)
+    return done
+
+
+def _heads(parts: Iterable[pl.Series]) -> pl.Series | None:
+    """Return how paths begin; None if two parts of them would take no less memory."""
+    heads, count = pl.Series(dtype=pl.String), 0
+    for part in parts:
+        heads = pl.concat([heads, part.str.head(-_HELD).unique()]).unique()
+        count += len(part)
+        if len(heads) > 1 + count // _PER_HEAD:
+            return None
+    return None if (heads == "").all() else heads.sort()
+
+
+def _in_two_parts(column: pl.Series, heads: pl.Series, parts: list[pl.Series]) -> pl.Series:
+    """Return parts of a column of paths, in two parts each; the list is emptied."""
+    head = pl.col("path").str.head(-_HELD).cast(pl.Enum(heads))
+    # concatenated with nothing, as a part of a text keeps the memory of the whole
+    tail = pl.concat_str(pl.col("path").str.tail(_HELD), pl.lit(""))
+    short = pl.struct(head=head, tail=tail).alias("path")
+    done = [column.to_frame().select(short)]
+    parts.reverse()
+    while parts:
+        done.append(parts.pop().to_frame().select(short))
+    return pl.concat(done, rechunk=True).to_series()
 
 
 def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataFrame:
@@ -394,7 +465,7 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
 
 def _gathered(column: pl.Series, rows: pl.Series) -> pl.Series:
     """Return rows of a column."""
-    if not (column.dtype.is_nested() or column.dtype == pl.String) or not len(rows):
+    if not (isinstance(column.dtype, pl.List) or column.dtype == pl.String) or not len(rows):
         return column.gather(rows)
     # Texts and lists take twice their memory on the way, so some thousand are moved at a time.
     parts = (column.gather(rows.slice(at, AT_ONCE)) for at in range(0, len(rows), AT_ONCE))
@@ -419,7 +490,9 @@ def _content(column: pl.Series) -> Iterator[bytes]:
         return
     for start in range(0, len(column), AT_ONCE):
         part = column.slice(start, AT_ONCE)
-        if column.dtype == pl.String:
+        if column.name == "path":
+            part = whole_paths(part)
+        if part.dtype == pl.String:
             yield part.str.join("\0").item().encode() + b"\0"
         else:
             numbers = array("q" if column.dtype.is_integer() else "d", part.to_list())

@@ -97,7 +97,7 @@ def _folder(count: int) -> Callable[..., object]:
     """Return what reads a folder of images with names like ImageNet's."""
     import polars as pl
 
-    from dsprep.catalog import Catalog
+    from dsprep.catalog import Catalog, compact
     from dsprep.schema import Choice
     from dsprep.sources.infer import with_schema
     from dsprep.sources.readers import FileReader
@@ -110,10 +110,10 @@ def _folder(count: int) -> Callable[..., object]:
         size = (number.hash(1) % (2 * _MEAN)).cast(pl.Int64).alias("size")
         mtime = (number.hash(2) % 10**15 + 17 * 10**17).cast(pl.Int64).alias("mtime")
         cls = (number // _PER_CLASS % _CLASSES).alias("cls")
-        return pl.DataFrame([number.alias("index"), path, size, mtime, cls])
+        return compact([number.alias("index"), path, size, mtime, cls])
 
     def read(source: object, run_all: RunAll, compact: bool, tells_kind: bool) -> object:
-        table = pl.concat(map(rows, range(0, count, _CHUNK)))
+        table = pl.concat(map(rows, range(0, count, _CHUNK)), how="vertical_relaxed")
         classes = tuple(f"n{number:08d}" for number in range(_CLASSES))
         catalog = Catalog(table, "/data/train", classes, FileReader("/data/train"))
         return with_schema(catalog, Choice(), False, run_all)

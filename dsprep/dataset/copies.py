@@ -75,7 +75,10 @@ def augment_table(catalog: Catalog, augment: Augment, rejected: Sequence[str]) -
     """Return the file that tells the origin and the parameters of each copy, as Parquet."""
     import polars as pl
 
-    table = catalog.table.filter(pl.col("copy") > 0, ~pl.col("path").is_in(rejected))
+    from dsprep.catalog import whole_path  # imported late: loads polars
+
+    copies = catalog.table.filter(pl.col("copy") > 0)
+    table = copies.with_columns(whole_path(copies)).filter(~pl.col("path").is_in(rejected))
     keys = table.select(key=key_expr(), copy=pl.col("copy"), path=original_expr())
     keys = keys.select("key", key_expr().alias("origin"), "copy")
     drawn = [augment.draw(key, copy) for _, key, copy in keys.iter_rows()]

@@ -320,11 +320,15 @@ class Yolo(AnnotatedFolder):
             lines.append(f"{each.number} {' '.join(f'{share:.8g}' for share in center)}\n")
         return "".join(lines).encode()
 
-    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
-        directories = rows["path"].str.extract(r"^(.*/)").fill_null("").unique()
-        own: Iterable[str] = [_last(side_directory(each)) for each in directories]
-        if "side" in rows.columns:
-            own = rows["side"].unique()
+    def caveats(self, rows: pl.LazyFrame) -> Iterator[str]:
+        import polars as pl  # a worker must not load it
+
+        if "side" in rows.collect_schema():
+            own: Iterable[str] = rows.select(pl.col("side").unique()).collect()["side"]
+        else:
+            directory = pl.col("path").str.extract(r"^(.*/)").fill_null("")
+            found = rows.select(directory.unique()).collect(engine="streaming").to_series()
+            own = [_last(side_directory(each)) for each in found]
         if "images" in own:
             yield "ultralytics finds no labels of a side called images: give it another name"
         sides = {_usual(each or "train") for each in own}

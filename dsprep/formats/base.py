@@ -338,10 +338,10 @@ class Format(ABC):
         ``stored`` counts their items. No size is less than the true one.
         """
 
-    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+    def caveats(self, rows: pl.LazyFrame) -> Iterator[str]:
         """Yield what users should know of samples before they train on the shards.
 
-        The rows are the catalog's table, with paths that tell the keys, and names of sides.
+        The rows are those of the catalog, with paths that tell the keys, and names of sides.
         """
         yield from ()
 

@@ -190,10 +190,11 @@ class RecordIO(Format):
             payload += (rows["objects"].clip(1) * 6 + 4) * 4
         return (payload + 3) // 4 * 4
 
-    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
-        if "label" not in rows.columns or self.written.objects is not None:
+    def caveats(self, rows: pl.LazyFrame) -> Iterator[str]:
+        if "label" not in rows.collect_schema() or self.written.objects is not None:
             return
-        label, count = rows["label"], rows["label"].list.len()
+        label = rows.select("label").collect().to_series()
+        count = label.list.len()
         header, width = label.list.get(0), label.list.get(1, null_on_oob=True)
         is_detection = (header >= 2) & (width >= 5) & ((count - header) % width == 0)
         without = int((is_detection & (count == header)).sum())

@@ -340,9 +340,10 @@ class WebDataset(Format):
             total += _member_weights(key, _JSON, key * 0 + facts + len("{}"))
         return total
 
-    def caveats(self, rows: pl.DataFrame) -> Iterator[str]:
+    def caveats(self, rows: pl.LazyFrame) -> Iterator[str]:
         most = tar.MAX_NAME - len(".jpeg")
-        long = rows.filter(key_size_expr() > most).select(key_expr()).to_series()
+        found = rows.filter(key_size_expr() > most).select(key_expr())
+        long = found.collect(engine="streaming").to_series()
         if len(long):
             yield (
                 f"{format_count(len(long), 'name')} of about {tar.MAX_NAME} bytes or more, which "

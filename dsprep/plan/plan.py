@@ -207,13 +207,13 @@ def make_plan(job: Job, pool: Executor, progress: Progress, kept: KeptCuts | Non
         job = replace(job, base=None)
         if not len(catalog):
             return Plan(job, catalog, findings, [], [], False, [], chosen, existing)
-    from dsprep.catalog import compact  # imported late: loads polars
+    from dsprep.catalog import compact, with_short_paths  # imported late: loads polars
 
     # From here on, what the plan takes for each sample is all that limits how many there may be.
     # So no second name, here or in a caller, may keep a table that the catalog gives up.
     columns = catalog.table.get_columns()
     catalog = replace(catalog, table=catalog.table.clear())
-    catalog = replace(catalog, table=compact(columns))
+    catalog = replace(catalog, table=compact(with_short_paths(columns)))
     collisions = catalog.collisions() if job.key == "path" else []
     sample = _sample_to_weigh(job, catalog)
     if job.seed is not None:
@@ -361,8 +361,9 @@ def _require_directories(job: Job, catalog: Catalog) -> None:
     if not isinstance(layout, TreeFormat) or layout.divides or catalog.annotated is not None:
         return
     for side, part in catalog.by_side():
-        lies_there = ("/" + part.table["path"]).str.contains(f"/{side}/", literal=True)
-        for path in part.table["path"].filter(~lies_there)[:1]:
+        paths = part.paths()
+        lies_there = ("/" + paths).str.contains(f"/{side}/", literal=True)
+        for path in paths.filter(~lies_there)[:1]:
             raise OptionError(
                 f"{job.destination}: a folder keeps sides in directories of their names, and "
                 f"{path!r} of the side {side} lies in none; write shards, or name one side as the "

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import polars as pl
 
+from dsprep.catalog import widened, with_short_paths
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
 from dsprep.plan.cut import PlannedShard
@@ -113,6 +115,8 @@ def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
         told = _facts_in(saved)
         plan = _plan_in(saved, job)
         _check(plan)
+        table = pl.DataFrame(with_short_paths(plan.catalog.table.get_columns()))
+        plan = replace(plan, catalog=replace(plan.catalog, table=table))
     asked = {**told.asked, "--part": str(told.parts)}
     own = {**_asked(job), "--part": str(parts)}
     if other := sorted(name for name in {*asked, *own} if asked.get(name) != own.get(name)):
@@ -206,7 +210,7 @@ def inputs(plan: Plan, shards: Iterable[PlannedShard]) -> Iterator[Input]:
 
     def samples() -> Iterator[tuple[str, int, int]]:
         for shard in shards:
-            rows = plan.catalog.table[shard.start : shard.stop]
+            rows = widened(plan.catalog.table[shard.start : shard.stop])
             if "copy" in rows.columns:
                 rows = rows.with_columns(path=original_expr())
             yield from rows.select("path", "size", "mtime").unique(maintain_order=True).iter_rows()

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.catalog import AT_ONCE
+from dsprep.catalog import AT_ONCE, whole_paths
 from dsprep.storage.local import LARGEST_TABLE
 
 _NUMBERS = {"int32": (pl.Int32(), "i"), "int64": (pl.Int64(), "q"), "float64": (pl.Float64(), "d")}
@@ -38,7 +38,7 @@ def table_to_bytes(table: pl.DataFrame) -> bytes:
     """Return a table without nulls as bytes."""
     if sum(table.null_count().row(0)):
         raise ValueError("a table of a plan cannot hold nulls")
-    columns = [[name, _NAMES[kind]] for name, kind in table.schema.items()]
+    columns = [[name, _name_of(kind)] for name, kind in table.schema.items()]
     header = json.dumps({"rows": table.height, "columns": columns}).encode() + b"\n"
     parts = (
         part
@@ -49,6 +49,11 @@ def table_to_bytes(table: pl.DataFrame) -> bytes:
     return b"".join([header, *parts])
 
 
+def _name_of(kind: pl.DataType) -> str:
+    """Return the name of a type; paths in two parts are texts."""
+    return "text" if isinstance(kind, pl.Struct) else _NAMES[kind]
+
+
 def _blocks(kind: str, column: pl.Series) -> Iterator[bytes]:
     if kind in _LISTS:
         lengths = column.list.len()
@@ -56,7 +61,7 @@ def _blocks(kind: str, column: pl.Series) -> Iterator[bytes]:
         yield from _blocks(_LISTS[kind], column.filter(lengths > 0).explode())
         return
     if kind == "text":
-        data = column.str.join("\0").item().encode() + b"\0"
+        data = whole_paths(column).str.join("\0").item().encode() + b"\0"
     else:
         data = _little_endian(array(_NUMBERS[kind][1], column.to_list())).tobytes()
     packed = zlib.compress(data, 1)

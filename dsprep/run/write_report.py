@@ -174,11 +174,15 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
         count = format_count(len(incomplete), "sample")
         yield f"{count} without a part that most have: {format_some(incomplete)}"
     yield from job.notes
-    rows = catalog.table
+    import polars as pl  # imported late, as it is slow to load
+
+    from dsprep.catalog import whole_path
+
+    rows = catalog.table.lazy().with_columns(whole_path(catalog.table))
     if job.key == "index":
-        rows = rows.with_columns(path=rows["index"].cast(str))
+        rows = rows.with_columns(path=pl.col("index").cast(str))
     if catalog.sides:
-        rows = rows.with_columns(side=rows["side"].replace_strict(dict(enumerate(catalog.sides))))
+        rows = rows.with_columns(side=pl.col("side").replace_strict(dict(enumerate(catalog.sides))))
     yield from layout.caveats(rows)
     if (
         target is not None

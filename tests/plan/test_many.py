@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsprep
-from dsprep.catalog import Catalog, compact, widened
+from dsprep.catalog import Catalog, compact, whole_paths, widened, with_short_paths
 from dsprep.formats.recordio import RecordIO
 from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_pieces, plan_shards
+from dsprep.plan.tables import table_to_bytes
 from dsprep.sample import key_of, key_size_expr
 from dsprep.sources.readers import FileReader
 from dsprep.sources.shards.shards import read_shards
@@ -29,6 +30,7 @@ LARGE = 2**31
 TARGETS = {"webdataset": "20KB"}
 names = st.text("aB._é 猫", min_size=1, max_size=8).filter(lambda name: name not in {".", ".."})
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
+paths |= names.map("some/directory/{}.jpeg".format)  # their beginnings are stored once
 numbers = st.one_of(st.integers(0, 300), st.integers(LARGE - 2, LARGE + 2), st.integers(0, 2**62))
 rows = st.lists(st.tuples(paths, numbers, st.integers(0, 4)), max_size=30)
 
@@ -51,7 +53,7 @@ def make(rows: list[tuple[str, int, int]]) -> Catalog:
 
 
 def compacted(catalog: Catalog, order: pl.Series | None = None) -> Catalog:
-    table = compact(catalog.table.get_columns(), order)
+    table = compact(with_short_paths(catalog.table.get_columns()), order)
     return Catalog(table, catalog.root, catalog.classes, catalog.reader)
 
 
@@ -66,6 +68,11 @@ def test_numbers_of_32_bits_are_the_same_samples(
     assert small.mtimes_digest() == whole.mtimes_digest()
     assert small.collisions() == whole.collisions()
     assert small.samples_per_class() == whole.samples_per_class()
+    without = whole.table["path"].head(2).to_list()
+    assert small.samples_per_class(without) == whole.samples_per_class(without)
+    assert small.keys().to_list() == whole.keys().to_list()
+    assert small.names().to_list() == whole.names().to_list()
+    assert table_to_bytes(small.table.select("path")) == table_to_bytes(whole.table.select("path"))
     assert small.rows() == whole.rows()
     order = whole.shuffled_rows(seed)
     assert widened(compacted(whole, order).table).equals(whole.shuffle(seed).table)
@@ -76,6 +83,20 @@ def test_numbers_are_small_where_they_fit() -> None:
     table = compacted(make([("a", LARGE - 1, 0), ("b", 5, 4)])).table
     assert table.schema["size"] == pl.Int32
     assert compacted(make([("a", LARGE, 0)])).table.schema["size"] == pl.Int64
+
+
+def test_beginnings_of_paths_are_stored_once() -> None:
+    def short(paths: list[str]) -> pl.Series:
+        column = pl.Series("path", paths)
+        (found,) = with_short_paths([column])
+        assert whole_paths(found).to_list() == paths
+        return found
+
+    alike = short([f"n0144/n0144_{number:06d}.JPEG" for number in range(100_000)])
+    assert alike.estimated_size() < 14 * len(alike)
+    assert short(["é猫/0123456789é.jpg", "é猫/012345猫789é.jpg"]).dtype != pl.String
+    assert short(["0123456789ab", ""]).dtype == pl.String
+    assert short([f"{number:x>9}/abcdefgh.png" for number in range(40)]).dtype == pl.String
 
 
 def plain_cuts(weights: list[int], capacity: int) -> list[int]:

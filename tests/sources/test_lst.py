@@ -217,7 +217,7 @@ def test_images_without_objects_have_a_header_alone(
     lines = [[0, *labels[0], "a/1.jpg"], [1, *labels[1], "a/2.jpg"]]
     catalog, _ = read(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
     assert catalog.table["label"].to_list() == labels
-    (caveat,) = RecordIO().caveats(catalog.table)
+    (caveat,) = RecordIO().caveats(catalog.table.lazy())
     assert caveat.startswith("1 image without objects")
 
 

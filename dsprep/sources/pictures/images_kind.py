@@ -62,6 +62,8 @@ class ImagesKind(SourceKind):
             files = images_of(archive, source.suffixes)
         if scans is not None:
             files = list_files(scans)
+            scans.clear()  # what it holds is in the table
+            files = files._replace(table=files.table.sort("path"))  # one order for all that follows
         labels_files = source.chooses or source.label_regex is not None
         if files is not None and source.kind is None and not labels_files:
             adding = (kind() for kind in all_kinds().kinds if kind.adds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Annotated, Catalog, Inferred, SourceScan
+from dsprep.catalog import Annotated, Catalog, Inferred, SourceScan, compact
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
@@ -142,6 +142,7 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth)))
     if numbers is not None:
         catalog = _with_labels(catalog, numbers)
+    catalog = replace(catalog, table=compact(catalog.table.get_columns()))
     return catalog, [*files.findings, *notes]
 
 
