@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.declared import Options
@@ -230,7 +230,8 @@ class AnnotatedPlace:
 
         They are sorted. Files that nobody would miss, such as a README, are none of them.
         """
-        if not any(names.search(own[0]) for own in self._groups.values()):
+        ends = ((own[0], own[-1]) for own in self._groups.values())
+        if not any(map(names.search, chain.from_iterable(ends))):
             return {}
         read = read_heads(self.root, self.files, self._groups, names)
         found = sorted(path for path in read if names.search(path) and path not in self._harmless)
