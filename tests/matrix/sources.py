@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tests import pixels
-from tests.formats import mds_peer
+from tests.formats import litdata_peer, mds_peer
 from tests.formats.record_messages import record_messages
 from tests.images import image_folder
 from tests.missing import Frameworks
@@ -176,6 +176,20 @@ def mds(where: Path, samples: Samples, peers: Frameworks) -> Given:
     ]
     mds_peer.write(where, columns, shards)
     return nameless(where, of=samples)
+
+
+def litdata(where: Path, samples: Samples, peers: Frameworks) -> Given:
+    shards = [
+        [{"image": item.data, "label": item.cls} for item in items] for items in halves(samples)
+    ]
+    litdata_peer.write(where, {"image": "jpeg", "label": "int"}, shards)
+    keys = (
+        f"chunk-0-{number}-{position:07}"
+        for number, items in enumerate(halves(samples))
+        for position in range(len(items))
+    )
+    items = (replace(item, key=key) for item, key in zip(samples.items, keys, strict=True))
+    return Given((where,), tuple(items), ())
 
 
 def webdataset_tar_gz(where: Path, samples: Samples, peers: Frameworks) -> Given:
