@@ -70,6 +70,14 @@ def beside(path: pl.Expr, directory: str) -> pl.Expr:
 MORE_THAN_NAMES = tuple(Spelling(NAME, form(PATH)) for form in (bare, base, stem))
 """A name may lack the extension and the directories of its path."""
 
+
+def _plain(name: pl.Expr) -> pl.Expr:
+    return name.str.replace(r"0*(\d+)$", "$1")
+
+
+WITHOUT_ZEROS = Spelling(_plain(stem(NAME)), _plain(stem(PATH)))
+"""A number at the end of a name lacks the zeros before it, as spreadsheets leave them out."""
+
 WRITTEN_ELSEWHERE = (
     Spelling(base(NAME), base(PATH)),
     Spelling(base(NAME).str.replace(_UPLOADED, ""), base(PATH)),

@@ -6,6 +6,7 @@ heads of some of those that are left over tell whether they have annotations, or
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 import zlib
@@ -36,6 +37,7 @@ from dsprep.sources.heads import (
 )
 from dsprep.sources.kind import HEAD
 from dsprep.sources.layout import is_path, known_options
+from dsprep.sources.likely_masks import MAPS
 from dsprep.sources.unread import text_of
 from dsprep.storage.files import full_path
 from dsprep.units import extension_in
@@ -71,6 +73,15 @@ _BESIDE = frozenset({".txt", ".json", ".xml", ".csv", ".mat", ".caption", ".tags
 _ARRAYS = frozenset(
     {".npy", ".npz", ".pt", ".pkl", ".bin"}
 )  # features and masks, as a note at most
+_MAPS = frozenset((".flo", ".pfm", ".dpt"))
+"""Extensions of flow, of disparity or depth as portable float maps, and of MPI Sintel's depth.
+
+https://vision.middlebury.edu/flow/code/flow-code/README.txt has the first,
+https://netpbm.sourceforge.net/doc/pfm.html the second, and `sintel_io.py` of Sintel the third.
+"""
+
+_GRAY = frozenset((".pgm", ".pnm"))  # which may be maps as well
+
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
@@ -265,6 +276,9 @@ def _said_of(
     }
     images, is_bare = catalog.table["path"], lacks_labels(catalog) and not source.chooses
     told, notes = _names_in(others, images, is_bare)
+    if not source.chooses:
+        maps = _maps_among(paths, images).items()
+        told |= {path: Finding("left-over", path, detail) for path, detail in maps}
     for path, detail in _beside(paths, images).items():
         if is_bare and extension_in(path) in _BESIDE:
             told.setdefault(path, Finding("left-over", path, detail))
@@ -399,6 +413,37 @@ def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
             count = f"{len(hits):,} of {len(stems):,} images looked at have such a file"
             found[known[hits[0]]] = f"{BELONGS} ({count})"
     return found
+
+
+def _maps_among(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
+    """Say of the first map of each extension which image it may be of.
+
+    That is one of the same path but for one directory, if a tenth of the images may have a map. Or
+    it is one beside it, if half of the directories of images have a map.
+    """
+    found = {}
+    for extension in sorted(_MAPS.intersection(map(extension_in, paths))):
+        own = sorted(path for path in paths if extension_in(path) == extension)
+        first, stem = own[0], PurePath(own[0]).stem
+        alike = images.filter(images.str.contains(rf"(?:^|/){re.escape(stem)}\.[^./]*$")).sort()
+        parallel = (path for path in alike if _differ_in_one(path, first))
+        above = images.str.replace(r"/?[^/]*$", "").unique()
+        has_map = above.is_in([posixpath.dirname(path) for path in own])
+        if 10 * len(own) >= len(images) and (image := next(parallel, "")):
+            found[first] = f"{MAPS} {image}"
+        elif 2 * has_map.sum() >= len(above):
+            directory = re.escape(posixpath.dirname(first))
+            beside = images.filter(images.str.contains(rf"^{directory}/?[^/]*$")).to_list()
+            beside.sort(key=lambda path: (extension_in(path) in _GRAY, path))
+            if beside:
+                found[first] = f"{MAPS} {beside[0]}"
+    return found
+
+
+def _differ_in_one(image: str, path: str) -> bool:
+    """Return whether two paths without their extensions differ in one directory."""
+    pairs = [*zip(image.split("/")[:-1], path.split("/")[:-1], strict=False)]
+    return image.count("/") == path.count("/") and sum(one != two for one, two in pairs) <= 1
 
 
 def _stems_of(path: str) -> Iterable[str]:

@@ -38,6 +38,9 @@ MASKS = "has the look of a mask of"
 PARTS = "belongs to"
 """How the detail of another part of a sample begins, before the image of the sample."""
 
+MAPS = "may have a value for each pixel of"
+"""How the detail of a map of flow, depth or disparity begins, before the image that it is of."""
+
 AT_ANOTHER_SCALE = ", at another scale"
 """How the detail of an image ends that shows another one larger or smaller."""
 
@@ -67,6 +70,7 @@ def image_of(detail: str) -> str:
     return (
         detail.removeprefix(f"{MASKS} ")
         .removeprefix(f"{PARTS} ")
+        .removeprefix(f"{MAPS} ")
         .removesuffix(_SAME_NAME)
         .removesuffix(AT_ANOTHER_SCALE)
     )

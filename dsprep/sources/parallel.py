@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PART_WORDS = frozenset(
     ("depth", "depths", "disparity", "disp", "normals", "flow", "occ", "noc", "rgb", "nir")
     + ("hr", "lr", "hq", "lq", "upsampled", "upscaled", "left", "right")
+    + ("clean", "final", "noisy", "albedo", "viz", "invalid", "occlusion", "occlusions")
 )
 _LOSSLESS = (".png", ".apng", ".bmp", ".gif", ".tif", ".tiff")
 _DEPTHS = 4  # directories of a path that may be parallel to others
@@ -37,11 +38,18 @@ Groups: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def pairs_for(image: str, other: str) -> dict[str, str]:
-    """Return what ``--pair`` takes for two images of one sample.
+    """Return what ``--pair`` takes for two files of one sample.
 
-    They lie in parallel directories, or their names go on in different ways.
+    They lie in parallel directories, or their names go on in different ways. Files of each
+    directory may differ by their extensions, or be called the same everywhere: `im0.png`.
     """
     parts = [each.split("/") for each in (image, other)]
+    (one, first), (two, second) = (posixpath.splitext(each[-1]) for each in parts)
+    is_beside = parts[0][:-1] == parts[1][:-1]
+    if is_beside and (one == two or not posixpath.commonprefix((one, two))):
+        ends = (first, second) if one == two else (f"/{one}{first}", f"/{two}{second}")
+        field = re.sub(r"[^a-z0-9_]", "_", (second[1:] if one == two else two).lower())
+        return {"image": f"**{ends[0]}", field: f"**{ends[1]}"}
     depth = next(at for at, (one, two) in enumerate(zip(*parts, strict=False)) if one != two)
     stems, extensions = zip(*(posixpath.splitext(each[-1]) for each in parts), strict=True)
     common = len(posixpath.commonprefix(stems))
@@ -51,7 +59,6 @@ def pairs_for(image: str, other: str) -> dict[str, str]:
         + extension
         for each, stem, extension in zip(parts, stems, extensions, strict=True)
     ]
-    is_beside = depth == len(parts[1]) - 1
     name = stems[1][common:] if is_beside else parts[1][depth]
     field = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")
     field = field if field not in ("", "image") else "other"

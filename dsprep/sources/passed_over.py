@@ -20,7 +20,7 @@ from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
-from dsprep.sources.likely_masks import AT_ANOTHER_SCALE, MASKS, PARTS, image_of
+from dsprep.sources.likely_masks import AT_ANOTHER_SCALE, MAPS, MASKS, PARTS, image_of
 from dsprep.sources.mask_names import endings_of_masks
 from dsprep.sources.parallel import pairs_for
 from dsprep.sources.pictures.described import METADATA_FILES
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 5  # kinds of files that a message names
 _MOST_BYTES = 64 << 20  # of samples that are read to try an option
+_OF_IMAGES = (MASKS, PARTS, MAPS)  # how details begin that name an image
 _ADVICE = {f"{HOLDS} {kind.name}": kind.advice for kind in reversed(UNREAD)}
 
 
@@ -73,7 +74,7 @@ def what_stops(
     for each in left:
         if each.detail:
             where = _where(each), extension_in(each.path)
-            is_part = each.detail.startswith((MASKS, PARTS))
+            is_part = each.detail.startswith(_OF_IMAGES)
             what = _ending(each) if is_part else each.detail.partition(" in ")[0]
             telling.setdefault((*where, what), each)
     shown = list(telling.values())[:_SHOWN]
@@ -120,7 +121,7 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
     advice = _ADVICE.get(finding.detail, "")
     if advice:
         yield f"dsprep does not read these yet: {advice}"
-    elif finding.detail.startswith(PARTS) and not is_dir(source.root):
+    elif finding.detail.startswith((PARTS, MAPS)) and not is_dir(source.root):
         yield "to take it in, unpack the archive: --pair reads directories"
     else:
         yield from _working(source, finding, images)
@@ -153,7 +154,7 @@ def _count_alike(finding: Finding, left: Sequence[Finding]) -> int:
     own = [each.path for each in left if extension_in(each.path) == extension]
     own = [path for path in own if posixpath.splitext(path)[0].endswith(_ending(finding))]
     if directory != posixpath.dirname(finding.path):
-        return sum(path.startswith(f"{directory}/") for path in own)
+        return sum(path.startswith(f"{directory}/" if directory else "") for path in own)
     return sum(posixpath.dirname(path) == directory for path in own)
 
 
@@ -170,9 +171,12 @@ def _where(finding: Finding) -> str:
     That of masks is the highest that is parallel to that of their images.
     """
     directory = posixpath.dirname(finding.path)
-    if not finding.detail.startswith((MASKS, PARTS)):
+    if not finding.detail.startswith(_OF_IMAGES):
         return directory
-    return _parallel(directory, posixpath.dirname(image_of(finding.detail)))[0]
+    above = posixpath.dirname(image_of(finding.detail))
+    if finding.detail.startswith(MAPS) and above == directory:
+        return ""  # each directory has maps beside its images
+    return _parallel(directory, above)[0]
 
 
 def _parallel(one: str, other: str) -> tuple[str, str]:
@@ -204,7 +208,7 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
                 return
         except DsprepError as error:
             why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"
-    if why and finding.detail.startswith((NAMES, MASKS, PARTS)):
+    if why and finding.detail.startswith((NAMES, *_OF_IMAGES)):
         yield why.partition("\n")[0]
 
 
@@ -228,7 +232,7 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
             changed = asked.replace(masks=each, mask_values=values)
             yield f"{option} {shlex.quote(each)} --mask-values", changed, "255=1"
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
-    elif finding.detail.startswith(PARTS) and not finding.detail.endswith(AT_ANOTHER_SCALE):
+    elif finding.detail.startswith((PARTS, MAPS)) and not finding.detail.endswith(AT_ANOTHER_SCALE):
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith(HOLDS):
         for each in dict.fromkeys((path, os.path.dirname(path) or ".")):

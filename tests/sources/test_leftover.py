@@ -550,6 +550,40 @@ def test_the_option_for_likely_masks_works(
     assert report.samples == 3
 
 
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {
+                f"{name[:-4]}/a/{at}{name[-4:]}": "PIEH" if name == "flow.flo" else None
+                for name in ("clean.png", "flow.flo")
+                for at in range(3)
+            },
+            "--pair 'image=clean/**.png' --pair 'flow=flow/**.flo'",
+        ),
+        (
+            {
+                f"{scene}/{name}": "Pf" if name == "disp0.pfm" else None
+                for scene in ("attic", "shelves")
+                for name in ("im0.png", "im1.png", "disp0.pfm")
+            },
+            "--pair 'image=**/im0.png' --pair 'disp0=**/disp0.pfm'",
+        ),
+        ({"cat/1.jpg": None, "cat/1.dpt": "PIEH"}, "--pair 'image=**.jpg' --pair 'dpt=**.dpt'"),
+        ({"cat/1.jpg": None, "dog/1.jpg": None, "ant/1.jpg": None, "old/x.pfm": "Pf"}, ""),
+    ],
+)
+def test_maps_of_pixels_stop_the_command(tmp_path: Path, files: Content, said: str) -> None:
+    root = write(tmp_path, files)
+    source, found = make_source(str(root)), read(root)
+    if not said:
+        require_nothing_left(source, found)
+        return
+    with pytest.raises(SourceError) as refused:
+        require_nothing_left(source, found)
+    assert said in str(refused.value)
+
+
 def test_directories_of_the_same_names_are_a_note(tmp_path: Path) -> None:
     names = [f"JPCLN{number * 97:03d}" for number in range(9)]
     files: Content = {

@@ -184,7 +184,9 @@ def test_mvtec(tmp_path: Path) -> None:
     }
     assert labels(catalog) == ["broken", "broken", "good", "good"]
     assert [*sides(catalog).values()] == ["test", "test", "test", "train"]
-    assert "2 images without a mask" in notes(findings)
+    assert "2 images without a mask: 2 of good" in notes(findings)
+    tests = {path: each for path, each in mask_sets.MVTEC.items() if path[:5] != "train"}
+    assert labels(read(write(tmp_path / "tests", tests))[0]) == ["broken", "broken", "good"]
     things = {
         f"{of}/{path}": each for of in ("bottle", "cable") for path, each in mask_sets.MVTEC.items()
     }
@@ -230,6 +232,33 @@ def test_masks_are_left_out_or_moved(tmp_path: Path, name: str) -> None:
     moved = dsprep.pack(root, tmp_path / "small", to="webdataset", transform=smaller, workers=1)
     assert moved.samples == report.samples
     assert not dsprep.verify(tmp_path / "small", against=root, workers=1).problems
+
+
+@pytest.mark.parametrize(
+    ("name", "mask", "image"),
+    [
+        ("CAMVID", "trainannot/0001TP_006690.png", "train/0001TP_006690.png"),
+        ("CAMVID_OF_FASTAI", "labels/0016E5_00_P.png", "images/0016E5_00.png"),
+        (
+            "SCENE_PARSE",
+            "annotations/training/ADE_train_00000000.png",
+            "images/training/ADE_train_00000000.jpg",
+        ),
+        ("OXFORD_PET", "annotations/trimaps/Bengal_3.png", "images/Bengal_3.jpg"),
+        ("MVTEC", "ground_truth/broken/000_mask.png", "test/broken/000.png"),
+    ],
+)
+def test_a_set_without_one_of_its_masks_or_images(
+    tmp_path: Path, name: str, mask: str, image: str
+) -> None:
+    files: Content = getattr(mask_sets, name)
+    root = write(tmp_path / "mask", {path: files[path] for path in files if path != mask})
+    catalog, findings = read(root)
+    assert masks(catalog)[image] == []
+    assert "without a mask" in notes(findings)
+    root = write(tmp_path / "image", {path: files[path] for path in files if path != image})
+    _, findings = read(root)
+    assert f"1 mask without an image, such as {mask}" in notes(findings)
 
 
 def test_masks_that_a_user_names_win(tmp_path: Path) -> None:

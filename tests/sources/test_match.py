@@ -11,7 +11,7 @@ from PIL import Image
 
 from dsprep.errors import SourceError
 from dsprep.places.files import FILES, Files
-from dsprep.places.match import MORE_THAN_NAMES, Matches, find_elsewhere, match
+from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, Matches, find_elsewhere, match
 from dsprep.sources.annotated.mask_files import find_masks, mask_files
 from dsprep.sources.readers import FileReader
 from dsprep.sources.source import make_source
@@ -37,6 +37,13 @@ def short(*names: str, paths: Sequence[str] = PATHS) -> Matches:
 )
 def test_the_first_spelling_that_has_a_name_counts(name: str, path: str | None) -> None:
     assert short(name).paths.to_list() == [path]
+
+
+def test_numbers_may_lack_zeros() -> None:
+    found = match(
+        pl.Series(["1", "img10", "7"]), pl.Series(["0001.jpg", "img010.jpg"]), [WITHOUT_ZEROS]
+    )
+    assert found.paths.to_list() == ["0001.jpg", "img010.jpg", None]
 
 
 def test_names_without_a_path_and_with_several_are_told_apart() -> None:

@@ -175,6 +175,18 @@ def test_ids_find_their_images(images: Path) -> None:
     assert [finding[:2] for finding in findings] == [("missing", "c/4"), ("duplicate", "4.jpg")]
 
 
+def test_ids_may_lack_zeros(tmp_path: Path) -> None:
+    fill(tmp_path / "images", *(f"x/{at:05}.jpg" for at in (1, 2, 10)))
+    catalog, findings = read(tmp_path, "id,label\n1,a\n2,b\n10,a\n")
+    assert catalog.table["path"].to_list() == ["x/00001.jpg", "x/00002.jpg", "x/00010.jpg"]
+    said = "its numbers lack zeros that names of files have: 1 is 00001.jpg"
+    assert any(each.detail == said for each in findings)
+    # If some ids are names, the others are missing, and not files of other names.
+    catalog, findings = read(tmp_path, "id,label\n1,a\n00002,b\n")
+    assert catalog.table["path"].to_list() == ["x/00002.jpg"]
+    assert [each.path for each in findings if each.kind == "missing"] == ["1"]
+
+
 def test_a_nearer_name_wins(images: Path) -> None:
     fill(images / "images", "a/1.jpg", "a/2.jpg", "5", "5.jpg", "a/5.jpg")
     catalog, _ = read(images, "id,label\n1.jpg,a\n2,a\n5,a\n")

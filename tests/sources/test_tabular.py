@@ -374,6 +374,13 @@ class TestNumbersAmongLabels:
         assert problem in refused.err
         assert run_here(*command, "--label-type", "class").code == 0
 
+    def test_frames_are_refused(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", np.zeros((5, 20, 16, 16), np.uint8))
+        path = str(tmp_path / "a.npy")
+        with pytest.raises(SourceError, match=r"reshape\(-1, 16, 16\)\); .* give --from numpy"):
+            read_source(make_source(path))
+        assert len(read_source(make_source(path, kind="numpy"))[0]) == 5
+
 
 class TestArrays:
     @pytest.mark.parametrize("dtype", TYPES)

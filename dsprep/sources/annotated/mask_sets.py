@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
     from dsprep.sources.source import Source
 
-_PAIRED = 0.9  # share of the masks that have an image, at least
+_ALONE = 0.1  # share of the masks that may have no image; one may always be
 
 
 def parallel_in(place: AnnotatedPlace, every: Sequence[Directories]) -> Parallel | None:
@@ -60,7 +60,7 @@ def _parallel(paths: pl.Series, of: Directories) -> Parallel | None:
         common = [*common, "side"]
     found = images.join(own, on=common, how="left", maintain_order="left")
     taken = found["mask"].drop_nulls()
-    if _PAIRED * masks.height > len(taken):
+    if taken.is_empty() or masks.height - len(taken) > max(1, _ALONE * masks.height):
         return None
     alone = masks["path"].filter(~masks["path"].is_in(taken.implode()))
     sides, labels = (
@@ -149,9 +149,12 @@ def _notes(found: Parallel, left: Sequence[str], *, is_taken: bool) -> Iterator[
     if found.alone:
         said = f"{format_count(len(found.alone), 'mask')} without an image"
         yield Finding("note", "", f"{said}, such as {found.alone[0]}")
-    bare = sum(not path for path in found.masks)
+    bare = [at for at, path in enumerate(found.masks) if not path]
     if bare and is_taken:
-        yield Finding("note", "", f"{format_count(bare, 'image')} without a mask")
+        said = f"{format_count(len(bare), 'image')} without a mask"
+        labels = Counter(found.labels[at] for at in bare) if found.labels else {}
+        shares = ", ".join(f"{count:,} of {label}" for label, count in sorted(labels.items()))
+        yield Finding("note", "", f"{said}: {shares}" if shares else said)
     rest = [path for path in left if path not in own and path not in found.alone]
     for ending, count in sorted(Counter(map(_ending, rest)).items()):
         first = next(path for path in rest if _ending(path) == ending)

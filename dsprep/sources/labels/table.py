@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import posixpath
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -21,7 +22,7 @@ from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, p
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
-from dsprep.places.match import MORE_THAN_NAMES, match
+from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, Matches, match
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
 from dsprep.sources.advice import (
@@ -114,7 +115,7 @@ def read_table(
     plain = plain_paths(rows["path"])
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
-    meant = match(plain, files.table["path"], MORE_THAN_NAMES)
+    meant, zeros = _files_of(plain, files.table["path"])
     meant.refuse_several(path, partial(_which, root), lines)
     rows = rows.with_columns(file=meant.paths.fill_null(plain))
     boxes = advise(COLUMNS_OF_BOXES, texts.columns)
@@ -128,8 +129,21 @@ def read_table(
     if source.fields:
         catalog, kinds = _with_fields(catalog, cells, source.fields, path)
         notes.append(f"fields of the table: {kinds}")
-    findings += [Finding("note", "", note) for note in notes]
+    findings += [Finding("note", "", note) for note in [*notes, *zeros]]
     return catalog, [*findings, *notes_on_order(known, classes or ())]
+
+
+def _files_of(names: pl.Series, paths: pl.Series) -> tuple[Matches, Sequence[str]]:
+    """Return the files that a table means; and a note, if its numbers lack zeros."""
+    meant = match(names, paths, MORE_THAN_NAMES)
+    if meant.first.null_count() < len(names):
+        return meant, ()
+    numbers = match(names, paths, (WITHOUT_ZEROS,))
+    found = numbers.paths.is_not_null().arg_true()
+    if found.is_empty():
+        return meant, ()
+    first, file = names[found[0]], posixpath.basename(numbers.paths[found[0]])
+    return numbers, (f"its numbers lack zeros that names of files have: {first} is {file}",)
 
 
 def _inferred(

@@ -320,6 +320,24 @@ def _is_number(text: str) -> bool:
 # Arrays
 
 
+_SMALLEST = 8  # pixels of the side of what may be an image
+
+
+def _refuse_frames(path: str, arrays: Sequence[Array]) -> None:
+    """Refuse bytes of rows of images, such as the frames of Moving MNIST: 20 x 10,000 x 64 x 64."""
+    for each in arrays:
+        are_images = len(each.shape) > 3 and min(each.shape[-2:]) >= _SMALLEST  # noqa: PLR2004
+        if each.code == "B" and are_images:
+            shape = " x ".join(f"{number:,}" for number in each.shape)
+            size = ", ".join(map(str, each.shape[-2:]))
+            raise SourceError(
+                f"{path}: {shape} bytes are no images of 1 to 4 channels, and a row may be the "
+                f"frames of a video: save each frame as a row, numpy.save(NAME, "
+                f"array.reshape(-1, {size})); to write each row as a list of {each.width:,} "
+                "numbers, give --from numpy"
+            )
+
+
 def read_arrays(source: Source, path: str, run_all: RunAll) -> SourceScan:
     """Make the catalog of a file of NumPy or SciPy: each row is a sample."""
     with opened_arrays(path) as file:
@@ -345,6 +363,8 @@ def read_arrays(source: Source, path: str, run_all: RunAll) -> SourceScan:
     count = len(stored)
     if not count:
         raise SourceError(f"{path}: has no rows")
+    if source.kind is None:
+        _refuse_frames(path, arrays)
     findings = [
         Finding("note", "", f"{each.name}: rows of {shape} numbers are lists of {each.width:,}")
         for each in arrays
