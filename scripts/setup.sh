@@ -100,7 +100,7 @@ install_judges() {
     .cache/judges/bin/python -m pip install --quiet --disable-pip-version-check \
         "${TORCH:-torch}" numpy pillow boto3 braceexpand brotli catalogue click filelock filetype \
         google-crc32c lightning-utilities mfusepy multi-storage-client obstore pyarrow python-snappy \
-        pyyaml rapidyaml requests s3fs tifffile tqdm transformers typing-extensions webdataset xxhash zstd
+        pyyaml rapidyaml requests tifffile tqdm transformers typing-extensions webdataset xxhash zstd
     .cache/judges/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
         mosaicml-streaming==0.13.0 megatron-energon==7.4.1 litdata==0.2.76
 }
