@@ -267,7 +267,7 @@ def are_sides(names: Iterable[str]) -> bool:
 
 
 def have_sides(names: Iterable[str]) -> bool:
-    """Return whether some of these directories are sides of one data set, one for training.
+    """Return whether some of the directories in one are sides of a data set, one for training.
 
     Those beside them are its sides as well: `query` beside `bounding_box_train` and
     `bounding_box_test`, or `unlabeled2017`.
@@ -291,11 +291,13 @@ def depth_of_sides(directories: Iterable[str], *, alone: bool = False) -> int:
         if not any(side_name(each[depth]) or is_companion(each[depth]) for each in paths):
             continue
         below: dict[str, set[str]] = {}
+        above: dict[str, set[str]] = {}
         for each in paths:
             below.setdefault(each[depth], set()).add("/".join(each[depth + 1 :]))
+            above.setdefault("/".join(each[:depth]), set()).add(each[depth])
         if are_sides(below) or _are_a_set_and_its_side(below):
             return depth + 1
-        if not alone and "" not in below and have_sides(below):
+        if not alone and "" not in below and all(map(have_sides, above.values())):
             return depth + 1
     return 0
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import SPLITS, in_order, is_side_alone, side_name, usual_side
 from dsprep.sources.annotation_kind import AnnotatedPlace
@@ -59,7 +60,10 @@ def listed_sides(source: Source, files: Files, paths: pl.Series) -> ListedSides:
         files = files._replace(texts=files.contents(lists))
         place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
     findings, images = list[Finding](), paths.to_list()
-    told, read = sides_of_lists(source.root, place, images, (), findings)
+    try:
+        told, read = sides_of_lists(source.root, place, images, (), findings)
+    except SourceError as error:
+        raise SourceError(*error.args, f"lists of sides: {_way_out(lists)}") from None
     names, count = in_order({*filter(None, told)}), sum(map(bool, told))
     if len(names) == 1 or not names:
         return _NOTHING
@@ -67,19 +71,16 @@ def listed_sides(source: Source, files: Files, paths: pl.Series) -> ListedSides:
     if "train" not in names or 2 * count < len(images):
         return _NOTHING._replace(findings=[Finding("note", "", f"{some}: these are not read")])
     numbers = {side: at for at, side in enumerate(names)}
-    why = f"{some}: --leave-out {shlex.quote(_pattern(read))} goes on without sides"
-    note = Finding("note", "", why)
+    note = Finding("note", "", f"{some}: {_way_out(read)}")
     return ListedSides(names, [numbers.get(side) for side in told], read, [note, *findings])
 
 
-def _pattern(paths: Sequence[str]) -> str:
-    """Return a pattern that means some lists, and other texts beside them."""
-    directories = {posixpath.dirname(path) for path in paths}
-    return (
-        posixpath.join(glob.escape(directories.pop()), "*.txt")
-        if len(directories) == 1
-        else "*.txt"
-    )
+def _way_out(lists: Sequence[str]) -> str:
+    """Say how to go on without lists, and without other texts beside them."""
+    directories = {posixpath.dirname(path) for path in lists}
+    where = glob.escape(directories.pop()) if len(directories) == 1 else ""
+    pattern = posixpath.join(where, "*.txt")
+    return f"to go on without sides, --leave-out {shlex.quote(pattern)}"
 
 
 def sides_of_lists(
@@ -106,7 +107,7 @@ def sides_of_lists(
         lost = meant.missing.to_list()
         if 2 * len(lost) >= len(lines):
             continue  # it is another text, or one for images without annotations
-        meant.refuse_several(path)
+        meant.refuse_several(posixpath.join(root, path))
         named[path] = meant.paths.drop_nulls().to_list()
         notes += [Finding("missing", name, f"named in {path}") for name in lost]
     every = [*named]

@@ -210,3 +210,16 @@ def test_a_tree_of_images_is_left_alone(tmp_path: Path) -> None:
     assert located(f"{tmp_path}/photo.png") == f"{tmp_path}/photo.png"
     assert located(f"{tmp_path}/nothing/there") == f"{tmp_path}/nothing/there"
     assert located(f"{tmp_path}/*.tar") == f"{tmp_path}/*.tar"
+
+
+@pytest.mark.parametrize(
+    ("directories", "depth"),
+    [
+        ("bounding_box_train bounding_box_test query", 1),
+        ("a/train a/test a/query b/train b/test", 2),
+        ("vehicles/train vehicles/bus tools/test", 0),  # classes of two directories
+        ("vehicles/bus vehicles/car lab/train lab/test", 0),
+    ],
+)
+def test_directories_beside_sides_lie_where_these_do(directories: str, depth: int) -> None:
+    assert depth_of_sides(sorted(directories.split())) == depth

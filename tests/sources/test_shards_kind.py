@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -69,6 +70,20 @@ def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
 def test_each_kind_can_be_named() -> None:
     choices = {name for kind in own_kinds().kinds for name in kind.names}
     assert choices == {*IN_SPANS, *TABLES, *KINDS} - {"annotated", "shards"}
+
+
+def test_a_tar_of_sa_1b_is_no_shard(tmp_path: Path) -> None:
+    """As Meta publishes it: a tar of images, each with its JSON."""
+    mask = {"bbox": [0, 0, 20, 20], "area": 400, "predicted_iou": 0.9, "segmentation": {}}
+    mask["segmentation"] = {"size": [20, 40], "counts": "0`<`<"}
+    text = json.dumps({"image": {"image_id": 1}, "annotations": [mask]})
+    root = write(tmp_path / "sa_000000", {"sa_1.jpg": None, "sa_1.json": text})
+    path = tmp_path / "sa_000000.tar"
+    with tarfile.open(path, "w") as tar:
+        for name in ("sa_1.jpg", "sa_1.json"):
+            tar.add(root / name, f"./{name}")
+    assert boxes(read(path)[0]) == boxes(read(root)[0])
+    assert all(boxes(read(path)[0]).values())
 
 
 @pytest.mark.parametrize("annotation", ["xml", "txt", "json"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
+from dsprep.errors import SourceError
 from dsprep.findings import notes_of
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -94,3 +95,24 @@ def test_images_that_no_list_names_are_reported(tmp_path: Path) -> None:
     assert [each.kind for each in findings].count("unlisted") == 2
     (lost,) = (each for each in findings if each.kind == "missing")
     assert (lost.path, lost.detail) == ("gone/gone.jpg", "named in val.txt")
+
+
+@pytest.mark.parametrize(
+    ("lists", "said"),
+    [
+        ({"train.txt": "1\n", "test.txt": "2\n"}, "may mean 'a/2.jpg' or 'b/2.jpg'"),
+        ({"train.txt": "\xe9".encode("latin-1"), "test.txt": ""}, "/train.txt:1: not UTF-8 text"),
+    ],
+)
+def test_texts_that_cannot_be_lists_are_refused_with_the_way_out(
+    tmp_path: Path, lists: dict[str, str | bytes | None], said: str
+) -> None:
+    images = {f"{name}/{at}.jpg": None for name in "ab" for at in (1, 2)}
+    root = write(tmp_path / "data", images | lists)
+    for place in (root, Path(shutil.make_archive(str(root), "zip", tmp_path, "data"))):
+        with pytest.raises(SourceError) as refused:
+            read_source(make_source(str(place)))
+        problem, way_out = refused.value.args
+        assert said in problem
+        assert way_out.endswith("to go on without sides, --leave-out '*.txt'")
+        assert len(read_source(make_source(str(place), leave_out=("*.txt",)))[0]) == 4

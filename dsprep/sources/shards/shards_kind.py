@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 _TEXTS_OF_IMAGES = frozenset({"xml", "txt", "json"})  # what may be annotations in files of images
-_JSON_OF_IMAGES = frozenset({"labelme"})  # kinds whose JSON is of one image, and of no shard
+_JSON_OF_IMAGES = frozenset(
+    {"labelme", "SA-1B"}
+)  # kinds whose JSON is of one image, and of no shard
 _SAMPLES_READ = 4  # of a tar, whose texts are looked at; the first may be a README
 
 
