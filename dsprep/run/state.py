@@ -53,7 +53,7 @@ from dsprep.run.notes import (
 )
 from dsprep.run.receipt import Receipt
 from dsprep.run.target import InPlace, target_of
-from dsprep.storage.files import canonical, read_bytes
+from dsprep.storage.files import canonical, exists, read_bytes
 from dsprep.storage.local import destination_errors
 from dsprep.storage.stored import crc32c
 from dsprep.units import format_count, format_some
@@ -480,7 +480,7 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     if replaced is not None:
         _require_own(destination, replaced)
         names |= replaced.names()
-    elif source.classes_file and (
+    elif exists(source.classes_file or "") and (  # it may lie in the archive of the source
         read_bytes(source.classes_file) == _classes(plan.catalog.class_names)
     ):
         names.discard(destination.companion("classes.txt").name)

@@ -95,10 +95,9 @@ class Source(SourceOptions, ClassOptions):
         path = self.classes_file
         if not path:
             return _distinct(self.classes) if self.classes else None
-        if path.startswith(f"{self.root.rstrip('/')}/") and not exists(path):
-            in_archive = read_beside(self.root, path)
-            return classes_in(decode_text(in_archive, path), path)
-        return read_classes(path)
+        if exists(path):
+            return read_classes(path)
+        return classes_in(decode_text(read_beside(self.root, path), path), path)
 
     def known_classes(self) -> Known:
         """Return what is known of the classes before labels are read."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import dsprep
 from dsprep.errors import SourceError
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -390,3 +393,16 @@ def test_images_that_two_lists_name_or_that_are_not_there(tmp_path: Path) -> Non
     assert kinds(findings) == {"images/3": "missing", "images/77.jpg": "missing"}
     write(root, {"data.yaml": f"train: train.txt\nval: val.txt\n{NAMES}"})
     assert kinds(read(root, leave_out=["out"])[1])["images/77.jpg"] == "missing"
+
+
+def test_names_of_classes_in_the_archive(tmp_path: Path) -> None:
+    root = write(
+        tmp_path / "set", {"images/a.jpg": None, "labels/a.txt": ROW, "names.list": "dog\n"}
+    )
+    path = shutil.make_archive(str(tmp_path / "set"), "zip", root)
+    for at, name in enumerate(("names.list", f"{path}/names.list")):
+        options: Any = {"to": "webdataset", "classes": name, "workers": 1}
+        dsprep.pack(path, tmp_path / f"out{at}", **options)
+        assert (tmp_path / f"out{at}/objects.classes.txt").read_text() == "dog\n"
+    with pytest.raises(SourceError, match="nothing: does not exist, neither on the disk nor in"):
+        read(Path(path), classes="nothing")
