@@ -20,7 +20,7 @@ from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
-from dsprep.sources.likely_masks import AT_ANOTHER_SCALE, MAPS, MASKS, PARTS, image_of
+from dsprep.sources.likely_masks import MAPS, MASKS, PARTS, image_of
 from dsprep.sources.mask_names import endings_of_masks
 from dsprep.sources.parallel import pairs_for
 from dsprep.sources.pictures.described import METADATA_FILES
@@ -232,7 +232,7 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
             changed = asked.replace(masks=each, mask_values=values)
             yield f"{option} {shlex.quote(each)} --mask-values", changed, "255=1"
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
-    elif finding.detail.startswith((PARTS, MAPS)) and not finding.detail.endswith(AT_ANOTHER_SCALE):
+    elif finding.detail.startswith((PARTS, MAPS)):
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith(HOLDS):
         for each in dict.fromkeys((path, os.path.dirname(path) or ".")):

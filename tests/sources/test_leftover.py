@@ -584,6 +584,14 @@ def test_maps_of_pixels_stop_the_command(tmp_path: Path, files: Content, said: s
     assert said in str(refused.value)
 
 
+def test_images_at_another_scale_are_offered_as_pairs(tmp_path: Path) -> None:
+    root = write(tmp_path, layout("hr/*.png", "lr/*x2.jpg", kind="PNG"))
+    with pytest.raises(SourceError, match="to take it in: --pair 'image=hr.*.png' --pair 'lr=lr"):
+        require_nothing_left(make_source(str(root)), read(root))
+    catalog, _ = read(root, pairs={"image": "hr/*.png", "lr": "lr/*x2.jpg"})
+    assert len(catalog) == 3
+
+
 def test_directories_of_the_same_names_are_a_note(tmp_path: Path) -> None:
     names = [f"JPCLN{number * 97:03d}" for number in range(9)]
     files: Content = {
