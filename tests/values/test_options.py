@@ -66,7 +66,7 @@ ALWAYS = {
     *("--label", "--new-path", "--map", "--new-classes", "--keep-unmatched", "--renumber"),
     *("--ours", "--theirs", "--ignore-ids", "--ignore-order", "--content", "--summary", "--for"),
     # verify, shard index
-    *("--decode", "--against", "--loader", "--kind"),
+    *("--decode", "--against", "--loader", "--kind", "--energon"),
     # inspect
     *("--sample", "--head", "--measured"),
     # serve
