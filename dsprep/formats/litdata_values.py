@@ -81,7 +81,7 @@ def columns_of(spec: str | None, serializers: Sequence[str]) -> list[TreeColumn]
         raise ValueError(f"its tree of values has the version {version!r:.20}")
     left = iter(serializers)
     columns = [*_columns_at(root, (), left)]
-    names = {column.name for column in columns}
+    names = {column.name.encode() for column in columns}  # which half a surrogate pair cannot be
     if next(left, None) is not None or len(names) < len(columns):
         raise ValueError("its tree has too few values, or two of the same name")
     return columns
@@ -95,6 +95,8 @@ def _columns_at(
         serializer = next(left, None)
         if serializer is None:
             raise ValueError("its tree has more values than there are serializers")
+        if not isinstance(serializer, str):
+            raise ValueError(f"a serializer is {serializer!r:.60}, which is no text")
         yield TreeColumn("/".join(path) or "0", serializer, None)
         return
     keys = _keys_of(node)
@@ -129,6 +131,7 @@ def _keys_of(node: Mapping[str, Any]) -> Sequence[object]:
 _NUMPY = dict(enumerate("bhiqBHIQefd")) | {13: "B"}
 _TORCH = {0: "f", 1: "f", 2: "d", 3: "d", 8: "e", 9: "e"} | dict(enumerate("BbhhiiqqBH", 11))
 _BARE = {"no_header_numpy": _NUMPY, "no_header_tensor": _TORCH}
+_MOST_DIMENSIONS = 64  # NPY_MAXDIMS of NumPy 2; torch has the same limit
 
 
 def _decode_array(data: bytes) -> Value:
@@ -144,6 +147,8 @@ def _decode_tensor(data: bytes) -> Value:
 def _shaped(letters: Mapping[int, str], order: str, data: bytes) -> Value:
     """Read an array behind its dtype, its number of dimensions, and these."""
     dtype, ndim = struct.unpack_from(f"{order}II", data)
+    if ndim > _MOST_DIMENSIONS:  # the product of very many takes hours
+        raise ValueError(f"an array of {ndim} dimensions, which no array has")
     if dtype not in letters:
         raise ValueError(f"an array of the dtype {dtype}, which no list of numbers holds")
     shape = struct.unpack_from(f"{order}{ndim}I", data, 8)

@@ -294,6 +294,8 @@ def _type_of_json(value: Value) -> str:
         return OBJECTS
     if not isinstance(value, tuple | list):
         return _PLAIN.get(type(value), "json")
+    if any(isinstance(each, tuple | list) for each in value):
+        return "json"  # without a look into them, which may be as deep as JSON can be
     kinds = set(map(type_of, value))
     joined = kinds.pop() if len(kinds) == 1 else ""
     joined = "float64" if kinds == {"int", "float64"} else joined

@@ -91,7 +91,8 @@ def collapsed(names: Sequence[str]) -> list[str]:
     """
     runs: list[tuple[list[str], list[str], int]] = []  # the first name, the last, what counts up
     for name in names:
-        parts = re.split(r"([0-9]+)", re.sub(r"[\\{}]", r"\\\g<0>", name))
+        # Python refuses numbers of more than 4,300 digits.
+        parts = re.split(r"([0-9]{1,999})", re.sub(r"[\\{}]", r"\\\g<0>", name))
         if runs and (at := _counts_up(runs[-1][1], parts)) and runs[-1][2] in (0, at):
             runs[-1] = (runs[-1][0], parts, at)
         else:

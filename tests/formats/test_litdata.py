@@ -179,6 +179,7 @@ class TestRefused:
             ({"data_spec": "[2, {}]"}, "has the version 2"),
             ({"data_spec": "[" * 9999}, "is not an index of litdata"),
             ({"data_format": 3}, "is not an index of litdata"),
+            ({"data_format": ["jpeg", "int", 1]}, "a serializer is 1, which is no text"),
         ],
     )
     def test_indexes(self, config: Any, problem: str, copied: Any, tmp_path: Path) -> None:
@@ -198,6 +199,13 @@ class TestRefused:
         shutil.copy(GOLDEN / "batch" / "chunk-0-0.bin", tmp_path)
         with pytest.raises(SourceError, match=r"no index\.json of litdata lies beside it"):
             dsprep.convert(tmp_path / "chunk-0-0.bin", tmp_path / "out", to="webdataset")
+
+
+def test_json_as_deep_as_python_reads_it(tmp_path: Path) -> None:
+    deep = {"image": jpeg(1), "v": b"[" * 900 + b"]" * 900}
+    litdata_peer.write(tmp_path / "in", {"image": "jpeg", "v": "json"}, [[deep]])
+    report = dsprep.convert(tmp_path / "in", tmp_path / "out", to="webdataset", workers=1)
+    assert report.samples == 1 and not report.rejects
 
 
 class TestDamage:

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from dsprep.formats.litdata_values import TreeColumn, columns_of, decoding_of
 
+LONG = (
+    struct.pack("<II", 9, 300_000) + b"\xff" * 1_200_000
+)  # dimensions whose product takes minutes
 LEAF = {"type": None, "context": None, "children_spec": []}
 
 
@@ -58,6 +61,7 @@ def test_roots_that_are_no_dict() -> None:
     [
         tree("builtins.dict", '["a", "a"]', LEAF, LEAF),
         tree("builtins.dict", '["a"]', LEAF, LEAF),
+        tree("builtins.dict", '["a", "\\ud800"]', LEAF, LEAF),
         tree("builtins.dict", "3", LEAF, LEAF),
         tree("os.system", '["a", "b"]', LEAF, LEAF),
         tree("builtins.tuple", "null", LEAF),
@@ -82,7 +86,7 @@ def test_tensors_of_new_and_old_versions(order: str) -> None:
 def test_arrays() -> None:
     data = struct.pack("<IIII", 9, 2, 1, 2) + np.array([0.5, 2], np.float32).tobytes()
     assert decoding_of("numpy").decode(data) == (0.5, 2)
-    for wrong in (data[:-1], data[:9], data + b"x", struct.pack("<II", 14, 0)):
+    for wrong in (data[:-1], data[:9], data + b"x", struct.pack("<II", 14, 0), LONG):
         with pytest.raises((ValueError, struct.error)):
             decoding_of("numpy").decode(wrong)
     assert decoding_of("no_header_numpy:13").decode(b"\1\0") == (1, 0)

@@ -147,6 +147,7 @@ class TestForeign:
         (["a1b1", "a1b2", "a2b2"], ["a1b{1..2}", "a2b2"]),
         (["{x}\\,0.tar", "{x}\\,1.tar"], ["\\{x\\}\\\\,{0..1}.tar"]),
         (["val.tar", "x.tar"], ["val.tar", "x.tar"]),
+        (["1" * 5000, "2" * 5000], ["1" * 5000, "2" * 5000]),  # more digits than Python reads
     ],
 )
 def test_names_that_count_up_are_joined(names: list[str], texts: list[str]) -> None:
