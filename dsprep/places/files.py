@@ -5,8 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -211,7 +213,7 @@ def sides_of(
     """Take the directory at a depth, from 1, for the side of each sample.
 
     Returns the paths without it, the names of the sides, and their numbers as a column. A directory
-    in that of each side that has the name of this again is left out, too: `seg_test/seg_test`.
+    that a side holds under its own name is left out, too: `seg_test/seg_test`.
     """
     parts = paths.str.split("/")
     short = paths.filter(parts.list.len() <= depth)
@@ -223,8 +225,10 @@ def sides_of(
     sides = in_order(named.unique())
     if odd := [side for side in sides if not side.isprintable() or side.startswith(".")]:
         raise OptionError(f"--sides-from {depth}: {odd[0]!r} cannot begin the name of a shard")
-    start = depth + are_repeated(directories_of(paths).unique(), depth)
-    rest = pl.concat_list(pl.col("at").list.head(depth - 1), pl.col("at").list.slice(start))
+    repeated = sorted(repeated_sides(directories_of(paths).unique(), depth))
+    path = pl.col("at")
+    start = depth + path.list.get(depth - 1).is_in(repeated)
+    rest = pl.concat_list(path.list.head(depth - 1), path.list.slice(start))
     below = parts.to_frame("at").select(rest.list.join("/")).to_series()
     numbers = named.replace_strict(sides, range(len(sides)), return_dtype=pl.Int64)
     return below, sides, numbers.alias("side")
@@ -259,10 +263,17 @@ def depth_of_sides_in(paths: pl.Series, root: str, given: bool = False) -> int:
     )
 
 
-def are_repeated(directories: Iterable[str], depth: int) -> bool:
-    """Return whether each side, at a depth from 1, holds one directory of its own name."""
-    parts = (path.split("/")[depth - 1 : depth + 1] for path in directories)
-    return all(len(each) == 2 and each[0] == each[1] for each in parts)
+def repeated_sides(directories: Iterable[str], depth: int) -> set[str]:
+    """Return the sides, at a depth from 1, that hold only a directory of their own name.
+
+    If another side has such a directory, it is a class: `train/train` beside `test/train`.
+    """
+    inside: dict[str, set[str]] = {}
+    for path in directories:
+        side, *below = path.split("/")[depth - 1 : depth + 1]
+        inside.setdefault(side, set()).add("".join(below))
+    counts = Counter(chain.from_iterable(inside.values()))
+    return {side for side, own in inside.items() if own == {side} and counts[side] == 1}
 
 
 def with_sides_of_directories(catalog: Catalog) -> tuple[Catalog, list[Finding]]:

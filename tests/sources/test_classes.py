@@ -163,6 +163,8 @@ def test_directories_of_kinds_of_files_are_said(tmp_path: Path) -> None:
             ("seg_train", "seg_test", "seg_pred"),
             ("sea",),
         ),
+        (("train/ant", "train/bee", "test/test"), ("train", "test"), ("ant", "bee")),
+        (("train/train", "test/train", "test/ant"), ("train", "test"), ("ant", "train")),
         (("ant", "dev_board", "test_board"), (), ("ant", "dev_board", "test_board")),
         (("ant", "train", "bus"), (), ("ant", "bus", "train")),
         (("trainA", "trainB", "testA", "testB"), ("trainA", "trainB", "testA", "testB"), None),

@@ -18,7 +18,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import CLASSES, classes_path, read_classes
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
-from dsprep.places.files import are_repeated, depth_of_sides_in, directories_of
+from dsprep.places.files import depth_of_sides_in, directories_of, repeated_sides
 from dsprep.places.names import FILE_WORDS, is_word_for_files
 from dsprep.sources.advice import (
     CLASSES_IN_NAMES,
@@ -227,9 +227,12 @@ def without_sides(directories: Sequence[str], depth: int) -> dict[str, str]:
     """
     if not depth:
         return {path: path for path in directories}
-    end = depth + are_repeated(directories, depth)
-    parts = ((path, path.split("/")) for path in directories)
-    return {path: "/".join(each[: depth - 1] + each[end:]) for path, each in parts}
+    repeated, found = repeated_sides(directories, depth), dict[str, str]()
+    for path in directories:
+        parts = path.split("/")
+        end = depth + (parts[depth - 1] in repeated)
+        found[path] = "/".join(parts[: depth - 1] + parts[end:])
+    return found
 
 
 def common_parent(paths: Iterable[str]) -> str:
