@@ -59,13 +59,16 @@ def classes_in(value: Any) -> list[Any]:
     return [each[category_in(each)] for each in value] if is_list else []
 
 
-def numbered(value: Any, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return objects, which have names of classes, with the numbers of these."""
-    found = []
-    for each in structs_of(value):
-        category = category_in(each) or CATEGORIES[0]
-        found.append({**each, category: numbers.get(each[category])})
-    return found
+def numbered(value: Any, numbers: Mapping[str, int]) -> Any:
+    """Return objects, as they are, with numbers of classes instead of names; None for no name."""
+
+    def number(name: Any) -> int | None:
+        return numbers.get(name) if isinstance(name, str) else None
+
+    if isinstance(value, dict):
+        category = category_in(value)
+        return {**value, category: [*map(number, value[category])]}
+    return [{**each, category_in(each): number(each[category_in(each)])} for each in value]
 
 
 def structs_of(value: Any) -> list[dict[str, Any]]:

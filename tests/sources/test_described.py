@@ -171,6 +171,27 @@ def test_objects_with_names_of_classes(tmp_path: Path) -> None:
         read(root)
 
 
+@pytest.mark.parametrize(
+    "objects",
+    [
+        {"bbox": [[1, 2, 3, 4]], "categories": [["dog"]]},
+        {"bbox": [[1, 2, 3, 4]], "categories": ["dog", "cat"]},
+        {"bbox": 5, "categories": ["dog"]},
+        [{"bbox": [1, 2, 3, 4], "category": None}],
+    ],
+)
+def test_objects_with_names_of_classes_that_are_wrong_are_rejects(
+    tmp_path: Path, objects: object
+) -> None:
+    good = {"bbox": [[1, 2, 3, 4]], "categories": ["dog"]}
+    lines = [{"file_name": "a.jpg", "objects": good}, {"file_name": "c.JPEG", "objects": objects}]
+    root = fill(tmp_path / "set", "metadata.jsonl", "".join(f"{json.dumps(x)}\n" for x in lines))
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1, max_errors=1)
+    (reject,) = report.rejects
+    assert reject.path == "c.JPEG"
+    assert "its objects" in reject.reason
+
+
 def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
     root = fill(tmp_path / "set", "metadata.csv", "file_name,text\na.jpg,one\nc.JPEG,two\n")
     shutil.rmtree(root / "x")

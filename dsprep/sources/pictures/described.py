@@ -131,7 +131,7 @@ class FolderReader(SampleReader):
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | None)
+    return isinstance(value, str | int | float)
 
 
 def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
