@@ -134,8 +134,8 @@ class Format(ABC):
     is_tree: ClassVar[bool] = False  # whether all shards are joined to one tree of files in the end
     # whether each side of a data set has a directory, or a list, of its own
     divides: ClassVar[bool] = False
-    shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
-    asked_index: ClassVar[str] = ""  # one that is only written if it is asked for; empty for none
+    # the kinds of index of a shard that readers know; the first is written without being asked for
+    shard_indexes: ClassVar[tuple[str, ...]] = ()
     # what must differ between samples: `key`, because readers merge samples with equal keys; or
     # `path`; empty if nothing must
     distinct: ClassVar[str] = ""

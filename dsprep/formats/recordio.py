@@ -64,7 +64,7 @@ class RecordIO(Format):
         "label": Meaning("label", LABEL_FLOATS, LABEL),
         "header": Meaning(""),  # no field: what a header holds besides label and id
     }
-    shard_index: ClassVar[str] = "mxnet"
+    shard_indexes: ClassVar[tuple[str, ...]] = ("mxnet",)
     known_by: ClassVar[str] = "id"
     # The OpenCV 3.4 built into MXNet 1.9.1 decodes neither WebP nor GIF, and TIFF in some
     # compressions only.

@@ -152,7 +152,7 @@ class TFRecord(Format):
     other_suffixes: ClassVar[tuple[str, ...]] = (".tfrecords", ".tfrec", ".record")
     numbering: ClassVar[str] = "{:05d}-of-{:05d}"
     meanings: ClassVar[Mapping[str, Meaning]] = _MEANINGS
-    shard_index: ClassVar[str] = "dali"
+    shard_indexes: ClassVar[tuple[str, ...]] = ("dali",)
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
     limits: ClassVar[Limits] = Limits(float_bits=32, label_bits=32)

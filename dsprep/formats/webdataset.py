@@ -89,8 +89,7 @@ class WebDataset(Format):
     least: ClassVar[int] = 512  # the header of one member
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
     numbering: ClassVar[str] = "{:06d}"
-    shard_index: ClassVar[str] = "dali"
-    asked_index: ClassVar[str] = "energon"
+    shard_indexes: ClassVar[tuple[str, ...]] = ("dali", "energon")
     distinct: ClassVar[str] = "key"
     holds_pixels: ClassVar[bool] = True
     object_parts: ClassVar[frozenset[str]] = frozenset((*FLAGS, *PARTS))

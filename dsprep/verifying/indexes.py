@@ -219,7 +219,7 @@ def _first_difference(have: bytes, want: bytes) -> str:
 
 def index_name(name: str, layout: Format, kind: str = "") -> str:
     """Return the file name of a shard's index, by default of the kind that readers know."""
-    if kind and kind == layout.asked_index:
+    if kind in layout.shard_indexes[1:]:
         return f"{name}.idx"
     return name.removesuffix(layout.suffix) + ".idx"
 
@@ -294,7 +294,7 @@ def _drafts(task: IndexTask, stream: ShardStream, found: ShardWithIndex, report:
     groups = task.layout.groups(stream)
     if groups is not None:
         return _drafts_of_groups(task, stream, groups, found, report)
-    kind = task.layout.shard_index
+    kind = next(iter(task.layout.shard_indexes), "")
     offsets, sizes, ids = array("q"), array("q"), array("Q")
     # What is read anyway, for a checksum, is checked, too.
     read: Iterator[Entry | Span] = (task.layout.read if task.whole else task.layout.spans)(stream)

@@ -139,9 +139,7 @@ def _index(
     manifest = shards.manifest
     with _locked_scratch(shards) if state == "indexed" else nullcontext() as scratch:
         whole = "manifest" in kinds and manifest is None and scratch is not None
-        of_shards = tuple(
-            kind for kind in (layout.shard_index, layout.asked_index) if kind in kinds
-        )
+        of_shards = tuple(kind for kind in layout.shard_indexes if kind in kinds)
         task = IndexTask("", layout, of_shards, scratch, whole)
         there = shards.present
         tasks = [task._replace(path=shards.destination.url(name)) for name in there]
@@ -254,7 +252,7 @@ def _without_clash(
     shards: Shards, kinds: frozenset[str], asked: Sequence[str]
 ) -> tuple[frozenset[str], list[str]]:
     """Leave out an index whose name is taken, if readers do without it; return a note then."""
-    kind = shards.made.layout.shard_index
+    kind = next(iter(shards.made.layout.shard_indexes), "")
     taken = _clash(shards) if kind in kinds else ""
     if not taken:
         return kinds, []
@@ -302,9 +300,9 @@ def _named(found: ShardWithIndex, shards: Shards) -> ShardWithIndex:
 
 def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
     over_all = "wids" if layout.dataset_index("x", []) else ""
-    possible = [kind for kind in (layout.shard_index, over_all, "manifest") if kind]
+    possible = [*layout.shard_indexes[:1], *([over_all] if over_all else []), "manifest"]
     for kind in asked:
-        if kind not in (*possible, layout.asked_index):
+        if kind not in (*possible, *layout.shard_indexes):
             option = "--energon" if kind == "energon" else f"--kind {kind}"
             raise OptionError(
                 f"{option}: not for {layout.name} shards; for these: {', '.join(possible)}"
@@ -319,7 +317,7 @@ def _clash(shards: Shards) -> str:
     ours = set(map(shards.shown, shards.manifest.names() if shards.manifest else ()))
     for name in sorted(place.names.every):
         other = format_of_file(name)
-        if other is None or other is type(layout) or not other.shard_index:
+        if other is None or other is type(layout) or not other.shard_indexes:
             continue
         index = index_name(name, other())
         if index in owners and index not in ours:
