@@ -75,7 +75,11 @@ def _plain(name: pl.Expr) -> pl.Expr:
     return name.str.replace(r"0*(\d+)$", "$1")
 
 
-WITHOUT_ZEROS = Spelling(_plain(stem(NAME)), _plain(stem(PATH)))
+_ALONE = pl.when(~NAME.str.contains("/", literal=True)).then(NAME)
+WITHOUT_ZEROS = (
+    Spelling(_plain(bare(NAME)), _plain(bare(PATH))),
+    Spelling(_plain(stem(_ALONE)), _plain(stem(PATH))),
+)
 """A number at the end of a name lacks the zeros before it, as spreadsheets leave them out."""
 
 WRITTEN_ELSEWHERE = (

@@ -41,9 +41,13 @@ def test_the_first_spelling_that_has_a_name_counts(name: str, path: str | None) 
 
 def test_numbers_may_lack_zeros() -> None:
     found = match(
-        pl.Series(["1", "img10", "7"]), pl.Series(["0001.jpg", "img010.jpg"]), [WITHOUT_ZEROS]
+        pl.Series(["1", "img10", "7"]), pl.Series(["0001.jpg", "img010.jpg"]), WITHOUT_ZEROS
     )
     assert found.paths.to_list() == ["0001.jpg", "img010.jpg", None]
+    # A name with a directory means no file of another one.
+    paths = pl.Series(["a/001.jpg", "b/001.jpg"])
+    found = match(pl.Series(["a/1.png", "b/1", "train/1"]), paths, WITHOUT_ZEROS)
+    assert found.paths.to_list() == ["a/001.jpg", "b/001.jpg", None]
 
 
 def test_names_without_a_path_and_with_several_are_told_apart() -> None:

@@ -138,7 +138,7 @@ def _files_of(names: pl.Series, paths: pl.Series) -> tuple[Matches, Sequence[str
     meant = match(names, paths, MORE_THAN_NAMES)
     if meant.first.null_count() < len(names):
         return meant, ()
-    numbers = match(names, paths, (WITHOUT_ZEROS,))
+    numbers = match(names, paths, WITHOUT_ZEROS)
     found = numbers.paths.is_not_null().arg_true()
     if found.is_empty():
         return meant, ()
