@@ -267,9 +267,13 @@ class _FramesDecompressor:
     def _frame(self, packed: int, size: int) -> bytes:
         data = self._read(packed)
         try:
-            if zstd().frame_content_size(data) not in (-1, size):
+            # Decompressing takes the size in a frame as true; some frames have none.
+            told = zstd().frame_content_size(data)
+            found: bytes = b""
+            if told in (-1, size):
+                found = zstd().ZstdDecompressor().decompress(data, max_output_size=size)
+            if len(found) != size:
                 raise ValueError("the frame does not have the size that the table of frames says")
-            found: bytes = zstd().ZstdDecompressor().decompress(data, max_output_size=size)
         except (zstd().ZstdError, ValueError) as error:
             raise self._damaged(f"bad zstd data ({error})") from None
         return found

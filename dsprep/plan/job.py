@@ -477,6 +477,10 @@ def with_image_type(schema: Schema, transform: Transform | None, layout: Format)
 
 def no_image_error(where: str, schema: Schema) -> SourceError:
     """Return the error for whole samples without an image."""
+    if not schema.by_name:
+        return SourceError(
+            f"{where}: its samples have no fields, or all are damaged: `dsprep verify` says which"
+        )
     return SourceError(
         f"{where}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image to accept samples without an image"

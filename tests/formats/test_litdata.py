@@ -267,6 +267,26 @@ class TestDamage:
             with pytest.raises(SourceError, match=f"rows, not {count} as index.json says"):
                 dsprep.convert(source, tmp_path / "out-2", to="webdataset")
 
+    def test_all_samples(self, tmp_path: Path) -> None:
+        columns = {"image": "jpeg", "caption": "json"}
+        litdata_peer.write(tmp_path / "in", columns, [[{"image": jpeg(1), "caption": b"["}]])
+        with pytest.raises(SourceError, match="or all are damaged: `dsprep verify` says which"):
+            dsprep.convert(tmp_path / "in", tmp_path / "out", to="webdataset", workers=1)
+
+    def test_a_frame_smaller_than_its_table_says(self, tmp_path: Path) -> None:
+        import zstandard
+
+        litdata_peer.write(tmp_path / "in", {"image": "jpeg"}, [[{"image": jpeg(1)}]])
+        change_config(tmp_path / "in", compression="zstd", compression_level="batch")
+        path = tmp_path / "in" / "chunk-0-0.bin"
+        data = path.read_bytes()[12:]
+        frame = zstandard.ZstdCompressor(write_content_size=False).compress(data)
+        head = struct.pack("<8sHHIIIII", b"LDFZ01\0\0", 1, 0, 1, 1, 1, 0, len(data))
+        head += struct.pack("<IIQII", 0, 1, len(head) + 24, len(frame), len(data) + 1)
+        path.write_bytes(head + frame)
+        found = dsprep.verify(tmp_path / "in").problems
+        assert any("not have the size that the table" in each.message for each in found)
+
     def test_a_sample_that_is_a_bomb(self, tmp_path: Path) -> None:
         import zstandard
 
