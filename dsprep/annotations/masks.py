@@ -57,12 +57,14 @@ def numbers_of(
 def _of_wide(image: Image, values: Mapping[int, int]) -> Image:
     """Return a mask of 16 bits or more, whose class numbers have to fit into 8."""
     wide = image.convert("I")
-    counted: Any = wide.getcolors(1 << 16) or [(0, wide.getextrema()[1])]
+    counted: Any = wide.getcolors(1 << 16) or [(0, value) for value in wide.getextrema()]
     lost = sorted(value for _, value in counted if not 0 <= values.get(value, value) <= IGNORED)
     if lost:
+        is_given = 0 <= lost[0] <= lost[-1] < 1 << 16
+        advice = f"give --mask-values {lost[0]}=NUMBER, for each of them"
         raise BadSample(
             f"its mask has the values {format_some([*map(str, lost)])}, and class numbers are 0 to "
-            f"255: give --mask-values {lost[0]}=NUMBER, for each of them"
+            f"255: {advice if is_given else 'write it with 8 bits'}"
         )
     numbers = [values.get(value, min(value, IGNORED)) for value in range(1 << 16)]
     return wide.point(numbers, "L")

@@ -231,6 +231,16 @@ def test_several_masks_of_an_image_have_patterns(tmp_path: Path) -> None:
     assert members(tmp_path / "out") == ["a.jpg", "a.mask.png", "b.jpg", "b.mask.png"]
 
 
+@pytest.mark.parametrize("value", [-1, 70_000])
+def test_values_beyond_16_bits_are_not_offered_to_mask_values(tmp_path: Path, value: int) -> None:
+    root = write(tmp_path, "images/1.jpg", "images/2.jpg")
+    (root / "masks").mkdir()
+    for number in (1, 2):
+        Image.new("I", (4, 4), value).save(root / f"masks/{number}.tif")
+    with pytest.raises(SourceError, match=f"the values {value}, .*: write it with 8 bits"):
+        read_source(make_source(str(root / "images"), masks=str(root / "masks")))
+
+
 def test_other_masks_are_no_samples(tmp_path: Path) -> None:
     root, masks = write(tmp_path / "set", *SIDES), write(tmp_path / "other", *SIDES) / "masks"
     options: Any = {"to": "webdataset", "masks": str(masks)}
