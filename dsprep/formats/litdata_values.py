@@ -1,7 +1,7 @@
 """Values in chunks of litdata: which fields a sample has, and how their bytes are read.
 
 Facts are those of ``streaming/serializers.py`` and ``utilities/_pytree.py`` of litdata 0.2.76.
-Numbers are little-endian, but for the head of a tensor, which is big-endian; until 0.2.45 it was
+Numbers are little-endian, except in the head of a tensor: it is big-endian; until 0.2.45 it was
 not. Arrays are read as lists of their numbers, row by row.
 """
 
@@ -81,7 +81,7 @@ def columns_of(spec: str | None, serializers: Sequence[str]) -> list[TreeColumn]
         raise ValueError(f"its tree of values has the version {version!r:.20}")
     left = iter(serializers)
     columns = [*_columns_at(root, (), left)]
-    names = {column.name.encode() for column in columns}  # which half a surrogate pair cannot be
+    names = {column.name.encode() for column in columns}  # half a surrogate pair is no name
     if next(left, None) is not None or len(names) < len(columns):
         raise ValueError("its tree has too few values, or two of the same name")
     return columns
