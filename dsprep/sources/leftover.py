@@ -418,8 +418,8 @@ def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
 def _maps_among(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
     """Say of the first map of each extension which image it may be of.
 
-    That is one of the same path except for one directory, if a tenth of the images may have a map. Or
-    it is one beside it, if half of the directories of images have a map.
+    That is one of the same path except for one directory, if a tenth of the images may have a map.
+    Or it is one beside it, if half of the directories of images have a map.
     """
     found = {}
     for extension in sorted(_MAPS.intersection(map(extension_in, paths))):
