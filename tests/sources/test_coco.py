@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import dsprep
@@ -212,6 +213,7 @@ def test_places_are_right_wherever_blocks_end(
     more[3] |= {"segmentation": rle, "iscrowd": 1}
     more[4] |= {"nested": {"deep": [{"id": 1}]}}
     more[5] |= {"bbox": [5.0, 1e0, 2, 3.5]}
+    more[7] |= {"note": "}, {"}  # as between two annotations
     parts = [box(at + 1, at % 3 + 1, **each) for at, each in enumerate(more)]
     texts = [
         coco(["a.jpg", "b.jpg", "ä.jpg"], parts),
@@ -242,7 +244,7 @@ IDS = {"id": 4, "image_id": 5, "category_id": 6}
     [
         ({}, {}),
         ({"bbox": [1, 2.5, 3e2, 4]}, {"bbox": [[]]}),
-        ({"note": 'a "}, {"', "ok": True}, {"note": "", "ok": None}),
+        ({"note": 'a "} {"', "ok": True}, {"note": "", "ok": None}),
         ({"segmentation": {"size": [1, 2], "counts": "a"}},) * 2,
     ],
 )
@@ -250,15 +252,21 @@ def test_annotations_that_are_written_alike(values: dict[str, Any], other: dict[
     first, second = IDS | values, {**dict.fromkeys(IDS, -77), **other}
     for indent in (None, 1):
         text, alike = json.dumps(first, indent=indent), json.dumps(second, indent=indent)
-        form = module._form(text, first)
-        assert form is not None
-        found = form.findall(f"{text}, {alike} {text} {{}}{text}")
-        assert [(whole, body) for whole, body, *_ in found] == [
-            *((text + ", ", text), (alike + " ", alike), (text + " ", text)),
-            ("", ""),
+        items = [text, alike, text, "{}", alike, text]
+        whole = ", ".join(items)
+        found = module.Alike(3)
+        found.learn(whole, 0, len(text), first)
+        taken = ", ".join(items[:3])
+        assert found.take(whole, 0, 1000) == len(taken)
+        at = len(taken) + len(", {}, ")
+        assert found.take(whole, at - len("{}, "), 1000) == at - len("{}, ")
+        assert found.take(whole, at, 1000) == at + len(alike)  # what ends the last one is not seen
+        assert pl.concat(found.tables).rows() == [
+            (3, 5, 6, 4, 1000, len(text)),
+            (3, -77, -77, -77, 1000 + len(f"{text}, "), len(alike)),
+            (3, 5, 6, 4, 1000 + len(taken) - len(text), len(text)),
+            (3, -77, -77, -77, 1000 + at, len(alike)),
         ]
-        ids = [dict(zip(form.groupindex, each, strict=True))["image_id"] for each in found]
-        assert ids == ["5", "-77", "5", ""]
 
 
 @pytest.mark.parametrize(

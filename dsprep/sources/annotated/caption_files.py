@@ -158,7 +158,7 @@ def _matched(
 
 def _read_json(file: CocoFile, found: _Captions, update: Any) -> None:
     """Read Karpathy's JSON."""
-    for section, _, _, item in items_of(file, [update], lambda *_: 0, "JSON of captions"):
+    for section, _, _, item in items_of(file, [update], what="JSON of captions"):
         if section != "images":
             continue
         try:

@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from io import BytesIO
-from itertools import accumulate, chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse, parse_boxes
@@ -44,20 +43,25 @@ _SHAPE = re.compile(rb'"(?:bbox|segmentation|keypoints)"')
 _LONGEST_FLAG = 40  # bytes kept of a block, so that a flag on its end is found
 _IMAGE_ID = 32  # bytes that the id of an image takes as JSON, at most
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
-# The parts of an annotation. Others that a tool writes have the same keys and other values.
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# The parts of an annotation. Others that a tool writes have the same keys and other values. At each
+# character, one part alone can go on: regular expressions of polars are fast then.
+_SPACE = r"[ \t\r\n]*"
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_NUMBERS = r"[0-9.eE+\-, \t\r\n]*"
 _PARTS = {
-    "key": rf"{_STRING}\s*+:\s*+",
+    "key": f"{_STRING}{_SPACE}:{_SPACE}",
     "text": _STRING,
-    "list": r"\[[\d.eE+\-,\s\[\]]*\]",
-    "number": r"-?\d[\d.eE+-]*+",
-    "word": r"true|false|null",
+    "list": rf"\[{_NUMBERS}(?:\[{_NUMBERS}\]{_NUMBERS})*\]",
+    "number": "-?[0-9][0-9.eE+-]*",
+    "word": "true|false|null",
 }
 _PART = re.compile("|".join(f"(?P<{name}>{part})" for name, part in _PARTS.items()))
 _ID = re.compile(r'"(image_id|category_id|id)"')
-_FORMS = 16  # forms of annotations that are looked for
+_IDS = {"image_id": "image", "category_id": "category", "id": "id"}  # columns by keys
+_JOINT = re.compile(rf"{_SPACE},{_SPACE}\{{")  # from the end of an annotation into the next one
+_MOST_FORMS = 16  # forms of annotations that are looked for
 _LONGEST_FORM = 1 << 14  # characters
-_SOME = 1 << 20  # bytes of annotations that are matched at once
+_SOME = 1 << 22  # characters of annotations that are matched at once
 
 Place: TypeAlias = bytes
 """Numbers of 64 bits: id, file, width and height of an image; offset and size of annotations."""
@@ -267,10 +271,10 @@ class _Read:
                 f"{self.categories[id]!r:.60}: pack files of different classes apart"
             )
 
-    def drop_repeated(self) -> None:
+    def drop_repeated(self, used: Collection[int]) -> None:
         """Leave out a category without annotations whose name another one has."""
         # Roboflow's exports have one more for the data set, which may be called like its class.
-        used, left = set(self.spans["category"]), Counter(self.categories.values())
+        left = Counter(self.categories.values())
         for id, name in list(self.categories.items()):
             if left[name] > 1 and self.code(id) not in used:
                 left[name] -= 1
@@ -303,11 +307,18 @@ class _Read:
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
-    def move_captions(self, files: int) -> tuple[bool, Sequence[Sequence[str] | None]]:
-        """Let one file list each image; return whether there are captions alone, and these."""
+    def move_captions(
+        self, files: int, drawn: Collection[int]
+    ) -> tuple[bool, Sequence[Sequence[str] | None]]:
+        """Let one file list each image; return whether there are captions alone, and these.
+
+        Args:
+            files: How many files there are.
+            drawn: Those that have objects.
+        """
         if not self.captions.texts:
             return False, ()
-        apart = self.captions.files_of_these(self.spans["file"])
+        apart = self.captions.files_of_these(drawn)
         is_alone = len(apart) == files
         moved = self.captions.move(self.images, self.names, () if is_alone else apart)
         kept = {number: at for at, number in enumerate(moved.kept)}
@@ -356,10 +367,11 @@ def scan_coco(
     paths = tuple(file.path for file in files)
     held = [file.data for file in files if file.data is not None]
     copies = [] if held else [*map(Pieces, paths)]
-    read = _Read(known)
+    read, tables = _Read(known), list[pl.DataFrame]()
     for at, file in enumerate(files):
         updates = digest.update, *(each.add for each in copies[at : at + 1])
-        for section, offset, size, item in items_of(file, updates, partial(_fast, read.spans, at)):
+        alike = Alike(at)
+        for section, offset, size, item in items_of(file, updates, alike):
             try:
                 if section in _LISTS and not isinstance(item, dict):
                     raise TypeError(f"{item!r:.40} is not an object")
@@ -378,11 +390,13 @@ def scan_coco(
                 raise SourceError(
                     f"{file.path}: an item of {section} {lacks} {error}: correct it"
                 ) from None
+        tables += alike.tables
     where = format_some(list(paths))
-    read.drop_repeated()
-    is_alone, captions = read.move_captions(len(files))
+    table = pl.concat([pl.DataFrame(read.spans, dict.fromkeys(_SPANS, pl.Int64)), *tables])
+    table = table.sort("file", "offset")
+    read.drop_repeated({*table["category"].unique()})
+    is_alone, captions = read.move_captions(len(files), {*table["file"].unique()})
     names, ids, numbers = _classes(read.categories, classes, where)
-    table = pl.DataFrame(read.spans, schema=dict.fromkeys(_SPANS, pl.Int64))
     images = pl.DataFrame(
         [(*key, number) for key, number in read.images.items()],
         schema=dict.fromkeys(("file", "image", "number"), pl.Int64),
@@ -498,66 +512,108 @@ def _require_known(table: pl.DataFrame, read: _Read, where: str) -> None:
             )
 
 
-def _form(text: str, item: Any) -> re.Pattern[str] | None:
+def _form(text: str, item: Any) -> str | None:
     """Return what matches annotations that are written as this one is, and takes their ids.
 
-    Their ids are all that the scan needs: 10 times as fast as parsing them. Workers parse them all.
+    It is a regular expression of polars, for what lies between the outer braces.
     """
-    parts, end, key = list[str](), 0, ""
-    for part in _PART.finditer(text):
-        parts.append(re.escape(text[end : part.start()]))
+    import polars as pl
+
+    body = text[1:-1]
+    parts, end, key = ["^"], 0, ""
+    for part in _PART.finditer(body):
+        parts.append(pl.escape_regex(body[end : part.start()]))
         kind, end = str(part.lastgroup), part.end()
         if kind == "key":
             found = _ID.match(part[0])
             key = found[1] if found else ""
-            parts.append(re.escape(part[0]))
+            parts.append(pl.escape_regex(part[0]))
         elif kind == "number" and key:
-            parts.append(rf"(?P<{key}>-?\d{{1,18}}+)")
+            parts.append(f"(?P<{key}>-?[0-9]{{1,18}})")
         else:
             parts.append(f"(?:{_PARTS[kind]})")
-    body = "".join((*parts, re.escape(text[end:])))
-    if len(body) > _LONGEST_FORM:
+    form = "".join((*parts, pl.escape_regex(body[end:]), "$"))
+    if len(form) > _LONGEST_FORM:
         return None
     try:
-        # The last match is one of all the rest, and of no annotation: so they follow one another.
-        form = re.compile(rf"(?P<whole>(?P<body>{body})\s*+,?+\s*+)|(?s:.+)")
-        found = form.fullmatch(text)
-        ids = {name: str(item[name]) for name in ("image_id", "category_id", "id")}
-        return form if found and found.groupdict() == ids | {"whole": text, "body": text} else None
-    except (re.error, LookupError, TypeError):
+        ids = {name: str(item[name]) for name in _IDS}
+        is_own = pl.Series([body]).str.extract_groups(form).to_list() == [ids]
+    except (pl.exceptions.ComputeError, LookupError, TypeError):
         return None
+    return form if is_own else None
 
 
-def _fast(
-    spans: Mapping[str, array[int]], file: int, forms: Sequence[Any], text: str, at: int, start: int
-) -> int:
-    """Take annotations from a position of the text on; return where the first other item is."""
+class Alike:
+    """Takes annotations of a file that are written as others before them, without parsing them.
 
-    def taken(form: re.Pattern[str]) -> int:
-        found = form.findall(text, at, at + _SOME)
-        if found and not found[-1][0]:
-            found.pop()
-        if not found:
-            return 0
-        columns = dict(zip(form.groupindex, zip(*found, strict=True), strict=True))
-        spans["file"].extend([file] * len(found))
-        for name, ids in (("image", "image_id"), ("category", "category_id"), ("id", "id")):
-            spans[name].extend(map(int, columns[ids]))
-        *places, end = accumulate(map(len, columns["whole"]), initial=start + at)
-        spans["offset"].extend(places)
-        spans["size"].extend(map(len, columns["body"]))
-        return end - start - at
+    Their ids are all that the scan needs: 20 times as fast as parsing them. Workers parse them all.
+    """
 
-    while size := next(filter(None, map(taken, forms)), 0):
-        at += size
-    return at
+    def __init__(self, file: int) -> None:
+        self.tables: list[pl.DataFrame] = []  # what was taken, with the columns of `_SPANS`
+        self._file = file
+        self._forms: list[str] = []
+        self._tries = _MOST_FORMS
+        self._joint = ""  # from within an annotation into the next one
+        self._runs: list[pl.DataFrame] = []  # what was found and not taken, in reverse
+        self._stop = 0  # where in the file the first annotation begins that was not looked at
+
+    def learn(self, text: str, at: int, stop: int, item: Any) -> None:
+        """From now on, take annotations that are written as the one in this part of a text."""
+        joint = _JOINT.match(text, stop)
+        if joint is None or not self._tries:
+            return
+        self._tries -= 1
+        form = _form(text[at:stop], item)
+        if form is not None and form not in self._forms:
+            self._forms.append(form)
+            self._joint, self._stop = "}" + joint[0], 0
+
+    def take(self, text: str, at: int, start: int) -> int:
+        """Take annotations from a position of the text on; return where they end.
+
+        The text begins at ``start`` in the file.
+        """
+        if not self._forms:
+            return at
+        if start + at >= self._stop:
+            self._look(text[at : at + _SOME], start + at)
+        while self._runs and (first := self._runs[-1]["offset"][0] - start) <= at:
+            run = self._runs.pop()
+            if first == at:
+                self.tables.append(run)
+                return int(run["offset"][-1] + run["size"][-1]) - start
+        return at
+
+    def _look(self, text: str, start: int) -> None:
+        """Find annotations in a text that begins with one, at ``start`` in the file."""
+        import polars as pl
+
+        bodies = pl.Series([text[1:]]).str.split(self._joint).explode()
+        size = bodies.str.len_chars().cast(pl.Int64) + len("{}")
+        following = start + (size + len(self._joint) - len("}{")).cum_sum()
+        offset = following.shift(1, fill_value=start)
+        # What looks like a joint, and is none, leaves parts of no form. The last part may be cut.
+        rest = pl.DataFrame({"body": bodies, "offset": offset, "size": size})[:-1]
+        rest, self._stop = rest.with_row_index("row"), offset[-1]
+        found = []
+        for form in self._forms:
+            ids = rest["body"].str.extract_groups(form).struct.unnest().cast(pl.Int64).rename(_IDS)
+            found.append(rest.with_columns(ids).drop_nulls())
+            rest = rest.filter(ids["id"].is_null())
+        table = pl.concat(found).sort("row").with_columns(file=pl.lit(self._file, pl.Int64))
+        begins = (table["row"].diff() != 1).fill_null(True).arg_true()
+        bounds = pairwise([*begins, table.height])
+        self._runs = [table[begin:end].select(_SPANS) for begin, end in bounds][::-1]
 
 
 def items_of(
-    of: CocoFile, updates: Sequence[Update], fast: Callable[..., int], what: str = "JSON of COCO's"
+    of: CocoFile,
+    updates: Sequence[Update],
+    alike: Alike | None = None,
+    what: str = "JSON of COCO's",
 ) -> Iterator[tuple[str, int, int, Any]]:
-    """Return the items of each list in a file, with its name; ``fast`` is :func:`_fast`."""
-    forms: list[re.Pattern[str] | None] = []
+    """Yield the items of each list in a file, with its name, but for what ``alike`` takes."""
     with open_file(of.path) if of.data is None else BytesIO(of.data) as file:
         held = JsonText(file, of.path, what, *updates)
         held.take("{")
@@ -573,17 +629,17 @@ def items_of(
                 held.position += 1
                 while (mark := held.expect('{[]"0123456789-tfn,')) != "]":
                     after = held.position + (mark == ",")
-                    if mark != "," and name == "annotations":
-                        known = [*filter(None, forms)]
-                        after = fast(known, held.text, held.position, held.start)
+                    if alike is not None and mark == "{" and name == "annotations":
+                        after = alike.take(held.text, held.position, held.start)
                     if after > held.position:
                         held.position = after
                         held.drop()
                     elif name == "annotations":
+                        text, at = held.text, held.position
                         offset, size, item = held.value(decodes=of.pngs is not None)
                         is_object = isinstance(item, dict) and not is_caption(item)
-                        if is_object and of.pngs is None and len(forms) < _FORMS:
-                            forms.append(_form(held.last, item))
+                        if alike is not None and is_object and of.pngs is None:
+                            alike.learn(text, at, at + size, item)
                         yield name, offset, size, item
                         if of.pngs is not None:
                             yield from segments_in(held.last, offset, item, of.path)
