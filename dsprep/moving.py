@@ -21,7 +21,7 @@ from dsprep.annotations.masks import (
     used_in,
     warped_mask,
 )
-from dsprep.annotations.objects import SHARES, Extent, Move, Objects, Warp
+from dsprep.annotations.objects import SHARES, BoxesAlone, Extent, Move, Objects, Warp
 from dsprep.errors import BadSample
 from dsprep.images.header import sniff
 from dsprep.images.transform import (
@@ -312,6 +312,11 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
 def _count_odd(value: Objects, size: tuple[int, int], effects: Counter[str]) -> None:
     """Count boxes that nobody draws, which are kept."""
     right, bottom = size[0] + _SLACK, size[1] + _SLACK
+    if isinstance(value.items, BoxesAlone):
+        left, top, across, down = value.items.known.around
+        is_inside = left >= -_SLACK and top >= -_SLACK and across <= right and down <= bottom
+        if is_inside and not value.items.known.is_any_flat:
+            return
     for each in value.items:
         x0, y0, x1, y1 = each.box
         if x0 < -_SLACK or y0 < -_SLACK or x1 > right or y1 > bottom:

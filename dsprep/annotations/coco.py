@@ -7,13 +7,15 @@ down the columns (cocodataset.org, "Data format").
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.masks import mask_of
 from dsprep.annotations.objects import (
+    BoxesAlone,
+    Known,
     Object,
     box_of,
     box_of_sides,
@@ -24,6 +26,9 @@ from dsprep.annotations.objects import (
     polygon,
     rle,
 )
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _KNOWN = frozenset(
     ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "segmentation", "keypoints")
@@ -63,13 +68,48 @@ def parse(texts: Sequence[bytes], classes: Mapping[int, int]) -> tuple[Object, .
 
 
 def parse_boxes(
-    texts: Sequence[str], classes: Mapping[Any, int]
-) -> tuple[list[Object | None], list[str]]:
-    """Return the objects that are boxes alone, each with its text as JSON; None for others.
+    texts: Sequence[str], counts: Sequence[int], classes: Mapping[Any, int]
+) -> list[BoxesAlone | None]:
+    """Return the objects of images whose objects are boxes alone; None for other images.
 
-    They are those of :func:`parse`, in a fourth of the time; but polars has to be loaded first.
-    Texts may be read as Latin-1.
+    They are those of :func:`parse`, in a tenth of the time; but polars has to be loaded first.
+
+    Args:
+        texts: The texts of annotations, image after image, which may be read as Latin-1.
+        counts: How many annotations each image has; 1 or more.
+        classes: Class numbers by id.
     """
+    import polars as pl
+
+    table = _table_of(texts, classes)
+    made = list[Object]()
+
+    def find() -> Sequence[Object]:
+        if not made:
+            made.extend(_objects_of(table))
+        return made
+
+    flat = (pl.col("x") >= pl.col("right")) | (pl.col("y") >= pl.col("bottom"))
+    images = pl.Series(range(len(counts)), dtype=pl.UInt32).repeat_by(pl.Series(counts)).explode()
+    known = table.with_columns(flat=flat, image=images).group_by("image", maintain_order=True).agg(
+        *(pl.col("text"), pl.min("x", "y"), pl.max("right", "bottom", "flat")),
+        *(pl.min("number").alias("least"), pl.max("number").alias("most")),
+        is_whole=pl.col("text").is_not_null().all(),
+    )  # fmt: skip
+    known = known.with_columns(pl.col("text").list.join(","))
+    found = list[BoxesAlone | None]()
+    stop = 0
+    for count, (_, text, *around, is_flat, least, most, is_whole) in zip(
+        counts, known.iter_rows(), strict=True
+    ):
+        part, stop = slice(stop, stop + count), stop + count
+        all_of_it = Known(text, tuple(around), is_flat, (least, most))
+        found.append(BoxesAlone(find, part, all_of_it) if is_whole else None)
+    return found
+
+
+def _table_of(texts: Sequence[str], classes: Mapping[Any, int]) -> pl.DataFrame:
+    """Return a row for each annotation; its ``text`` is null if it is no box alone."""
     import polars as pl
 
     found = pl.Series(texts, dtype=pl.String).str.extract_groups(_BOX_ALONE).struct.unnest()
@@ -88,17 +128,18 @@ def parse_boxes(
     more = [pl.lit(f',"{name}":') + pl.col(name).cast(pl.String) for name in ("id", "area")]
     text = pl.concat_str(*said, *more, pl.lit("}"), ignore_nulls=True)
     is_whole = pl.col("x").is_not_null() & pl.col("number").is_not_null()
-    table = table.with_columns(pl.when(is_whole).then(text).otherwise(pl.lit("")).alias("text"))
-    left, top, right, bottom, numbers, own_ids, areas, told = (each.to_list() for each in table)
-    sides = zip(left, top, right, bottom, strict=True)
+    return table.with_columns(text=pl.when(is_whole).then(text))
+
+
+def _objects_of(table: pl.DataFrame) -> Iterator[Object]:
+    left, top, right, bottom, numbers, ids, areas, _ = (each.to_list() for each in table)
     # Without a line of Python for each of them, which takes half the time.
     rows = zip(
-        *(sides, numbers, repeat(_PLAIN), repeat(()), repeat(None), repeat(())),
-        *(own_ids, areas, repeat(_NO_MORE)),
+        *(zip(left, top, right, bottom, strict=True), numbers, repeat(_PLAIN), repeat(())),
+        *(repeat(None), repeat(()), ids, areas, repeat(_NO_MORE)),
         strict=False,
     )
-    items = map(partial(tuple.__new__, Object), rows)
-    return [item if text else None for item, text in zip(items, told, strict=True)], told
+    return map(partial(tuple.__new__, Object), rows)
 
 
 def parse_object(values: Mapping[str, Any], classes: Mapping[int, int]) -> Object:

@@ -10,8 +10,8 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.printable import json_values
@@ -83,20 +83,52 @@ class Object(NamedTuple):
 class Objects(NamedTuple):
     """The objects of an image: a value of a field of the type `objects`."""
 
-    items: tuple[Object, ...] = ()
+    items: Sequence[Object] = ()
     # width and height of the picture that they are measured on; None for those of the image
     extent: Extent | None = None
 
 
-class Spelled(tuple[Object, ...]):
-    """Objects with the texts that :func:`to_json` makes of them."""
+class BoxesAlone(Sequence[Object]):
+    """Objects of an image with nothing but boxes, which are made when they are asked for.
 
-    texts: Sequence[str]
+    Most images are written without asking: what is known of all of their boxes is enough.
+    """
 
-    def __new__(cls, objects: Iterable[Object] = (), texts: Sequence[str] = ()) -> Self:
-        made = super().__new__(cls, objects)
-        made.texts = texts
-        return made
+    # `find` returns the objects of several images; those of this one are a part of these.
+    def __init__(self, find: Callable[[], Sequence[Object]], part: slice, known: Known) -> None:
+        self.known = known
+        self._find, self._part = find, part
+
+    def __len__(self) -> int:
+        return len(range(self._part.start, self._part.stop))
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._made()[at]
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self._made())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple | BoxesAlone) and self._made() == (*other,)
+
+    def __hash__(self) -> int:
+        return hash(self._made())
+
+    def __reduce__(self) -> Any:
+        """Travel to another process as objects that are made."""
+        return tuple, (self._made(),)
+
+    def _made(self) -> tuple[Object, ...]:
+        return tuple(self._find()[self._part])
+
+
+class Known(NamedTuple):
+    """What is known of the boxes of an image together."""
+
+    text: str  # the items of the list that :func:`to_json` makes of them
+    around: Box  # the smallest box around them
+    is_any_flat: bool  # whether some have no width or no height
+    numbers: tuple[int, int]  # the least class number, and the largest
 
 
 class ObjectCounts(NamedTuple):
@@ -170,7 +202,14 @@ def to_json(objects: Objects) -> str:
     """Return objects as the text of JSON: a list, without what is not known."""
     extent_of_pixels(objects)
     items = objects.items
-    return f"[{','.join(items.texts if isinstance(items, Spelled) else map(_text, items))}]"
+    text = items.known.text if isinstance(items, BoxesAlone) else ",".join(map(_text, items))
+    return f"[{text}]"
+
+
+def numbers_of(objects: Objects) -> Iterable[int]:
+    """Return the class numbers of objects, the least and the largest among them."""
+    items = objects.items
+    return items.known.numbers if isinstance(items, BoxesAlone) else (e.number for e in items)
 
 
 def _text(each: Object) -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 from dsprep.annotations import hugging_face
-from dsprep.annotations.objects import Objects
+from dsprep.annotations.objects import Objects, numbers_of
 from dsprep.annotations.orders import Order
 from dsprep.sample import Floats, Ints, Value
 from dsprep.schema.fields import Field, single, to_int, to_text
@@ -45,11 +45,12 @@ def objects(column: Column) -> Convert | None:
     if field.kind.of is not Objects:
         return None
     most = len(field.names) or sys.maxsize
-    numbers = {id: number for number, id in enumerate(field.ids)} if column.has_ids else {}
-    first_id = 1 if column.has_ids else 0
+    numbers = {id: number for number, id in enumerate(field.ids)}
 
     def number_of(own: int) -> int:
-        number = numbers.get(own, -1) if numbers else own - first_id
+        number = own
+        if column.has_ids:
+            number = numbers.get(own, -1) if numbers else own - 1
         if not 0 <= number < most:
             raise ValueError(f"the class {own} is none of the classes")
         return number
@@ -57,12 +58,22 @@ def objects(column: Column) -> Convert | None:
     convert = field.kind.convert
     if column.box:
         convert = partial(_in_order, convert, Order.of(column.box))
-    return partial(_renumbered, convert, number_of)
+    return partial(_renumbered if column.has_ids else _numbered, convert, number_of)
 
 
 def _in_order(convert: Convert, order: Order, value: Value) -> Objects | None:
     """Return objects whose boxes Hugging Face's form has in another order."""
     return hugging_face.parse(value, order) if hugging_face.has_form(value) else convert(value)
+
+
+def _numbered(convert: Convert, number_of: Callable[[int], int], value: Value) -> Objects | None:
+    """Return objects whose classes have numbers; refuse those of other classes."""
+    found = convert(value)
+    if not isinstance(found, Objects):
+        return None
+    for own in numbers_of(found):
+        number_of(own)
+    return found
 
 
 def _renumbered(convert: Convert, number_of: Callable[[int], int], value: Value) -> Objects | None:

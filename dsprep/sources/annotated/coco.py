@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse, parse_boxes
-from dsprep.annotations.objects import Extent, Objects, Spelled, is_id
+from dsprep.annotations.objects import Extent, Objects, is_id
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import number_ids
@@ -139,18 +139,22 @@ class CocoAnnotations(Annotations):
         self, files: OpenFiles, places: Sequence[Any], first: int
     ) -> tuple[dict[int, Objects], int]:
         """Return objects by position, of images with boxes alone, and the position behind them."""
-        images: list[tuple[int, int, Extent | None]] = []
-        found, sizes = dict[int, Objects](), list[int]()
-        of_file, offsets = list[int](), list[int]()
+        images, counts = list[tuple[int, Extent | None]](), list[int]()
+        of_file, offsets, sizes = list[int](), list[int](), list[int]()
+        found = dict[int, Objects]()
         stop, size = first, 0
         while stop < len(places) and size < _AT_ONCE:
             if places[stop] is not None:
                 _, file, width, height, *spans = memoryview(places[stop]).cast("q")
-                of_file += [file] * (len(spans) // 2)
-                offsets += spans[::2]
-                sizes += spans[1::2]
-                size += sum(spans[1::2])
-                images.append((stop, len(sizes), _extent(width, height)))
+                if spans:
+                    images.append((stop, _extent(width, height)))
+                    counts.append(len(spans) // 2)
+                    of_file += [file] * counts[-1]
+                    offsets += spans[::2]
+                    sizes += spans[1::2]
+                    size += sum(spans[1::2])
+                else:
+                    found[stop] = Objects((), _extent(width, height))
             stop += 1
         if len(sizes) < _MANY:
             return found, stop
@@ -158,22 +162,23 @@ class CocoAnnotations(Annotations):
 
         texts = [""] * len(sizes)
         table = pl.DataFrame({"file": of_file, "offset": offsets, "size": sizes})
-        file, start, data = -1, 0, ""
+        file, start, end, data = -1, 0, 0, ""
         with suppress(OSError):  # an error is reported for each image that the file concerns
             for number, own, offset, size in table.with_row_index().sort("file", "offset").rows():
-                if own != file or offset + size > start + len(data):
+                if own != file or offset + size > end:
                     file, start = own, offset
                     data = read_at(files[file], max(size, _NEAR), start).decode("latin-1")
+                    end = start + len(data)
                 texts[number] = data[offset - start : offset - start + size]
-        items, said = parse_boxes(texts, self.classes)
-        begin = 0
-        for at, end, extent in images:
-            boxes: list[Any] = items[begin:end]
-            if None not in boxes:
-                found[at] = Objects(Spelled(boxes, said[begin:end]), extent)
-            begin = end
+        read = parse_boxes(texts, counts, self.classes)
+        boxes = {
+            at: Objects(items, extent)
+            for (at, extent), items in zip(images, read, strict=True)
+            if items is not None
+        }
         # Where most have more than boxes, reading them ahead is in vain.
-        return found, stop if 2 * len(found) > len(images) else len(places)
+        is_in_vain = 2 * len(boxes) < len(images)
+        return found | boxes, len(places) if is_in_vain else stop
 
     def _objects(self, files: OpenFiles, place: Place | HeldPlace) -> Objects:
         if isinstance(place, tuple):
