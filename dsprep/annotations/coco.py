@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.annotations.masks import mask_of
 from dsprep.annotations.objects import (
     BoxesAlone,
-    Known,
+    BoxSummary,
     Object,
     box_of,
     box_of_sides,
@@ -103,8 +103,8 @@ def parse_boxes(
         counts, known.iter_rows(), strict=True
     ):
         part, stop = slice(stop, stop + count), stop + count
-        all_of_it = Known(text, tuple(around), is_flat, (least, most))
-        found.append(BoxesAlone(find, part, all_of_it) if is_whole else None)
+        summary = BoxSummary(text, tuple(around), is_flat, (least, most))
+        found.append(BoxesAlone(find, part, summary) if is_whole else None)
     return found
 
 

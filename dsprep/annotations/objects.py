@@ -95,8 +95,10 @@ class BoxesAlone(Sequence[Object]):
     """
 
     # `find` returns the objects of several images; those of this one are a part of these.
-    def __init__(self, find: Callable[[], Sequence[Object]], part: slice, known: Known) -> None:
-        self.known = known
+    def __init__(
+        self, find: Callable[[], Sequence[Object]], part: slice, summary: BoxSummary
+    ) -> None:
+        self.summary = summary
         self._find, self._part = find, part
 
     def __len__(self) -> int:
@@ -122,7 +124,7 @@ class BoxesAlone(Sequence[Object]):
         return tuple(self._find()[self._part])
 
 
-class Known(NamedTuple):
+class BoxSummary(NamedTuple):
     """What is known of the boxes of an image together."""
 
     text: str  # the items of the list that :func:`to_json` makes of them
@@ -202,14 +204,14 @@ def to_json(objects: Objects) -> str:
     """Return objects as the text of JSON: a list, without what is not known."""
     extent_of_pixels(objects)
     items = objects.items
-    text = items.known.text if isinstance(items, BoxesAlone) else ",".join(map(_text, items))
+    text = items.summary.text if isinstance(items, BoxesAlone) else ",".join(map(_text, items))
     return f"[{text}]"
 
 
 def numbers_of(objects: Objects) -> Iterable[int]:
     """Return the class numbers of objects, the least and the largest among them."""
     items = objects.items
-    return items.known.numbers if isinstance(items, BoxesAlone) else (e.number for e in items)
+    return items.summary.numbers if isinstance(items, BoxesAlone) else (e.number for e in items)
 
 
 def _text(each: Object) -> str:

@@ -254,7 +254,7 @@ def test_annotations_that_are_written_alike(values: dict[str, Any], other: dict[
         text, alike = json.dumps(first, indent=indent), json.dumps(second, indent=indent)
         items = [text, alike, text, "{}", alike, text]
         whole = ", ".join(items)
-        found = module.Alike(3)
+        found = module.WrittenAlike(3)
         found.learn(whole, 0, len(text), first)
         taken = ", ".join(items[:3])
         assert found.take(whole, 0, 1000) == len(taken)

@@ -375,7 +375,7 @@ def scan_coco(
     read, tables = _Read(known), list[pl.DataFrame]()
     for at, file in enumerate(files):
         updates = digest.update, *(each.add for each in copies[at : at + 1])
-        alike = Alike(at)
+        alike = WrittenAlike(at)
         for section, offset, size, item in items_of(file, updates, alike):
             try:
                 if section in _LISTS and not isinstance(item, dict):
@@ -548,7 +548,7 @@ def _form(text: str, item: Any) -> str | None:
     return form if is_own else None
 
 
-class Alike:
+class WrittenAlike:
     """Takes annotations of a file that are written as others before them, without parsing them.
 
     Their ids are all that the scan needs: 20 times as fast as parsing them. Workers parse them all.
@@ -615,7 +615,7 @@ class Alike:
 def items_of(
     of: CocoFile,
     updates: Sequence[Update],
-    alike: Alike | None = None,
+    alike: WrittenAlike | None = None,
     what: str = "JSON of COCO's",
 ) -> Iterator[tuple[str, int, int, Any]]:
     """Yield the items of each list in a file, with its name, but for what ``alike`` takes."""
