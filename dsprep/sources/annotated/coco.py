@@ -563,32 +563,32 @@ class WrittenAlike:
         self._runs: list[pl.DataFrame] = []  # what was found and not taken, in reverse
         self._stop = 0  # where in the file the first annotation begins that was not looked at
 
-    def learn(self, text: str, at: int, stop: int, item: Any) -> None:
+    def learn(self, text: str, position: int, stop: int, item: Any) -> None:
         """From now on, take annotations that are written as the one in this part of a text."""
         joint = _JOINT.match(text, stop)
         if joint is None or not self._tries:
             return
         self._tries -= 1
-        form = _form(text[at:stop], item)
+        form = _form(text[position:stop], item)
         if form is not None and form not in self._forms:
             self._forms.append(form)
             self._joint, self._stop = "}" + joint[0], 0
 
-    def take(self, text: str, at: int, start: int) -> int:
+    def take(self, text: str, position: int, start: int) -> int:
         """Take annotations from a position of the text on; return where they end.
 
         The text begins at ``start`` in the file.
         """
         if not self._forms:
-            return at
-        if start + at >= self._stop:
-            self._look(text[at : at + _SOME], start + at)
-        while self._runs and (first := self._runs[-1]["offset"][0] - start) <= at:
+            return position
+        if start + position >= self._stop:
+            self._look(text[position : position + _SOME], start + position)
+        while self._runs and (first := self._runs[-1]["offset"][0] - start) <= position:
             run = self._runs.pop()
-            if first == at:
+            if first == position:
                 self.tables.append(run)
                 return int(run["offset"][-1] + run["size"][-1]) - start
-        return at
+        return position
 
     def _look(self, text: str, start: int) -> None:
         """Find annotations in a text that begins with one, at ``start`` in the file."""
