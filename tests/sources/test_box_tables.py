@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -264,3 +265,33 @@ def test_rows_of_other_numbers_name_no_boxes(tmp_path: Path) -> None:
         root = write(tmp_path, {"i/1.jpg": None, "annotations.csv": row})
         with pytest.raises(OptionError, match="no line names its columns"):
             read(root, annotations=str(root / "annotations.csv"))
+
+
+WHEAT = "image_name,BoxesString,domain\n{0}.jpg,10 5 30 15,a\n"
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"train.csv": WHEAT.format(1), "test.csv": WHEAT.format(2).replace("\n", "\r\n")},
+        {"train.csv": WHEAT.format(1), "test.csv": "\ufeff" + WHEAT.format(2)},
+        {
+            "train.csv": VOTT + "1.jpg,10,5,30,15,a\n",
+            "test.csv": VOTT.replace('"', "") + "2.jpg,10,5,30,15,a\n",
+        },
+        {"train.csv": "1.jpg,10,5,30,15,cow\n", "test.csv": "2.jpg,1,2,3,4,cow\n"},
+    ],
+    ids=["line ends", "byte order mark", "quotes", "no header line"],
+)
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_a_table_of_the_same_columns_is_not_overlooked(
+    tmp_path: Path, tables: dict[str, str], is_zip: bool
+) -> None:
+    """Images of a test set never become training images without objects."""
+    root = write(tmp_path / "i", {"1.jpg": None, "2.jpg": None, **tables})
+    named = ["train.csv"] if is_zip else [str(root / "train.csv")]
+    if is_zip:
+        shutil.make_archive(str(root), "zip", root)
+    catalog, findings = read(Path(f"{root}.zip") if is_zip else root, annotations=named)
+    assert [*boxes(catalog)] == ["1.jpg"]
+    assert [Path(path).name for path in options_in(notes(findings))] == ["test.csv"]

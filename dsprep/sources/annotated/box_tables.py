@@ -19,10 +19,18 @@ from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbers_of
 from dsprep.places.names import SideName, told_side, told_sides
 from dsprep.sources.annotated.annotated import Scan
-from dsprep.sources.annotated.boxes import BoxRules, TableBoxes, images_named, scan_boxes, scan_of
+from dsprep.sources.annotated.boxes import (
+    BoxRules,
+    TableBoxes,
+    columns_of,
+    images_named,
+    scan_boxes,
+    scan_of,
+)
 from dsprep.sources.annotated.masks import TableMasks
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.kind import HEAD
+from dsprep.sources.unread import text_of
 from dsprep.storage.files import entries, full_path, open_file
 from dsprep.units import format_some, quoted_names
 
@@ -59,7 +67,7 @@ def _tables_alike(place: AnnotatedPlace) -> Sequence[str]:
     if place.files.archive is not None:
         directories = {*map(posixpath.dirname, named)}
         beside = [path for path in place.others if posixpath.dirname(path) in directories]
-        lines = {path: place.head(path).partition(b"\n")[0] for path in beside if _is_table(path)}
+        columns = {path: _columns(place.head(path)) for path in filter(_is_table, beside)}
     else:
         directories = {os.path.dirname(path) for path in named}
         beside = [
@@ -67,9 +75,9 @@ def _tables_alike(place: AnnotatedPlace) -> Sequence[str]:
             for directory in sorted(directories)
             for name in _tables_in(directory, place)
         ]
-        lines = {path: _first_line(path) for path in [*filter(_is_table, named), *beside]}
-    columns = {lines[path] for path in named if path in lines} - {b""}
-    return sorted(path for path, line in lines.items() if line in columns and path not in named)
+        columns = {path: _columns(_head(path)) for path in [*filter(_is_table, named), *beside]}
+    wanted = {columns[path] for path in named if path in columns} - {("",)}
+    return sorted(path for path, own in columns.items() if own in wanted and path not in named)
 
 
 def _tables_in(directory: str, place: AnnotatedPlace) -> Sequence[str]:
@@ -86,11 +94,16 @@ def _is_table(path: str) -> bool:
     return path.lower().endswith((".csv", ".tsv"))
 
 
-def _first_line(path: str) -> bytes:
-    """Read the first line of a file; it is empty if the file cannot be read."""
+def _columns(head: bytes) -> tuple[str, ...]:
+    """Return the columns of a table; tables of one data set may differ in line ends and quotes."""
+    return tuple(columns_of(text_of(head)))
+
+
+def _head(path: str) -> bytes:
+    """Read the beginning of a file; it is empty if the file cannot be read."""
     try:
         with open_file(path) as file:
-            return file.pread(HEAD, 0).partition(b"\n")[0]
+            return file.pread(HEAD, 0)
     except OSError:
         return b""
     except StoreError as error:
