@@ -24,6 +24,8 @@ import re
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from dsprep.places.names import usual_side
+
 DATASET, SPLIT, INFO = ".nv-meta/dataset.yaml", ".nv-meta/split.yaml", ".nv-meta/.info.json"
 
 _VERSION = "7.4.1"  # the version of Energon whose `prepare` writes the same files
@@ -31,6 +33,9 @@ _SIDES = ("train", "val", "test")
 # what webdataset's `imagehandler` (autodecode.py), which Energon decodes images with, takes for one
 _IMAGES = ("jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm")
 _TEXTS = ("txt", "text", "transcript")  # what `basichandlers` beside it take for a text
+_ITEM = re.compile(r"^  - (.+)$", re.MULTILINE)
+_SPAN = re.compile(r"([^{}]*)\{([0-9]{1,18})\.\.([0-9]{1,18})\}([^{}]*)")
+_MOST_SHARDS = 1_000_000
 _PATH = re.compile(r"[\w.-]+", re.ASCII)  # extensions in which a path of `field_map` has no marks
 
 # What YAML reads as these characters, and as a text (YAML 1.1, 5.3 and 10.3).
@@ -72,6 +77,47 @@ def shards_in(data: bytes) -> list[str]:
     except (ValueError, LookupError, TypeError, RecursionError):
         return []
     return [*counts] if isinstance(counts, dict) else []
+
+
+def shards_listed(data: bytes) -> list[str]:
+    """Return the names of the shards in a ``split.yaml`` that :func:`split` has written.
+
+    Names with unusual characters are left as they are written there.
+    """
+    names = list[str]()
+    for text in _ITEM.findall(data.decode(errors="replace")):
+        span = _SPAN.fullmatch(text)
+        if span is None:
+            names.append(text)
+            continue
+        before, first, last, after = span.groups()
+        numbers = range(int(first), int(last) + 1)
+        if len(first) != len(last) or len(numbers) > _MOST_SHARDS - len(names):
+            return []
+        names += [f"{before}{number:0{len(first)}d}{after}" for number in numbers]
+    return names
+
+
+def parts_of(sides: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the part of Energon that each shard is of, and notes on parts that stay empty.
+
+    A side such as ``train2017`` is Energon's ``train``, which it reads by default, if no other side
+    means it too.
+
+    Args:
+        sides: The side of each shard, by name.
+    """
+    meant: dict[str, list[str]] = {}
+    for side in dict.fromkeys(sides.values()):
+        meant.setdefault(usual_side(side), []).append(side)
+    parts, notes = dict[str, str](), list[str]()
+    for usual, own in meant.items():
+        if len(own) == 1:
+            parts[own[0]] = usual
+        elif usual not in own:
+            several = " and ".join(own)
+            notes.append(f"Energon's part {usual} is empty: {several} could each be it")
+    return {name: parts.get(side, side) for name, side in sides.items()}, notes
 
 
 def split(sides: Mapping[str, str]) -> bytes:

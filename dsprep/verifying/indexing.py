@@ -26,7 +26,7 @@ from dsprep.formats import format_of_file, format_of_source, shard_stem, suffixe
 from dsprep.formats.base import NUMBER_IN_NAME, Format, ShardFacts
 from dsprep.lists.store import read_classes
 from dsprep.options import require_effect
-from dsprep.places.names import SPLITS, side_name
+from dsprep.places.names import side_name
 from dsprep.plan.destination import DEFAULT_NAME, Destination
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
@@ -77,10 +77,10 @@ def index(options: IndexOptions) -> IndexReport:
     dest = options.dest
     require_effect("shard index", options.given)
     began = time.monotonic()
-    if options.energon and not is_dir(dest):
-        raise OptionError(f"{dest}: --energon goes with a directory of shards; name that")
     state = "checked" if options.check else "planned" if options.dry_run else "indexed"
     found, lost = _find(dest)
+    if options.energon and not is_dir(dest):
+        raise OptionError(f"{dest}: --energon goes with a directory of shards; name that")
     if lost and options.overwrite and found[0].destination.single is None:
         found, lost = [_without_manifest(found[0].destination)], []
     progress = options.progress or Progress()
@@ -187,8 +187,10 @@ def _with_energon(parts: Sequence[_Indexed], options: IndexOptions, state: str) 
         note = "Megatron-Energon needs an index of each shard: .nv-meta is left as it is"
         return replace(report, notes=[*report.notes, note])
     sides = dict(chain(*(_sides_of(part.shards).items() for part in parts)))
+    sides, unclear = energon.parts_of(sides)
     shapes = {shape for shard in every.values() for shape in shard.shapes}
     wanted, notes = energon.files({name: it.samples for name, it in every.items()}, sides, shapes)
+    notes += unclear
     own = _written_before(place, sides)
     files = list[IndexFile]()
     for name, data in wanted.items():
@@ -216,15 +218,16 @@ def _written_before(place: Place, sides: Mapping[str, str]) -> dict[str, bytes |
 
     That is the list of shards, and the sides if they are those that dsprep gives these shards.
     """
-    info = present(place.join(energon.INFO))
-    known = {name: sides.get(name) or _side_in(name) for name in energon.shards_in(info or b"")}
+    info, split = present(place.join(energon.INFO)), present(place.join(energon.SPLIT))
+    # A run that was killed has written the sides and not the list of shards.
+    names = [*energon.shards_in(info or b""), *energon.shards_listed(split or b"")]
+    known = {name: sides.get(name) or _side_in(name) for name in names}
     return {energon.INFO: info, energon.SPLIT: energon.split(known)}
 
 
 def _sides_of(shards: Shards) -> dict[str, str]:
     """Return the side of each shard: that of the manifest, or the one that its name has."""
-    told = shards.manifest.sides if shards.manifest else {}
-    sides = {name: SPLITS.get(side.lower(), side) for name, side in told.items()}
+    sides = shards.manifest.sides if shards.manifest else {}
     return {shards.shown(name): sides.get(name) or _side_in(name) for name in shards.names}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.verifying.energon import collapsed, dataset, shards_in, split
+from dsprep.verifying.energon import collapsed, dataset, parts_of, shards_in, shards_listed, split
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.servers.bucket import Bucket
@@ -88,6 +88,37 @@ class TestOfDsprep:
         assert [each["file"] for each in report["problems"]] == ["train-000000.tar.idx"]
         assert run_here("verify", packed).code == 3
 
+    @pytest.mark.parametrize(
+        ("sides", "parts"),
+        [
+            (("train2017", "val2017"), {"train": "train2017", "val": "val2017"}),
+            (("bounding_box_train", "query"), {"train": "bounding_box_train", "query": "query"}),
+            (("train", "train2014"), {"train": "train", "train2014": "train2014"}),
+        ],
+    )
+    def test_a_side_that_means_a_part_of_energon_is_that_part(
+        self, sides: tuple[str, ...], parts: dict[str, str]
+    ) -> None:
+        wanted, notes = parts_of({f"{side}-000000.tar": side for side in sides})
+        assert wanted == {f"{side}-000000.tar": part for part, side in parts.items()}
+        assert notes == []
+
+    def test_sides_that_mean_the_same_keep_their_names(
+        self, run_here: RunCli, photos: Path, tmp_path: Path
+    ) -> None:
+        dest, shares = tmp_path / "out", "train2014=0.4,train2017=0.4,val2017=0.2"
+        dsprep.pack(photos, dest, to="webdataset", split=shares, workers=1)
+        report = index(run_here, dest)
+        lines = (dest / ".nv-meta" / "split.yaml").read_text().splitlines()
+        assert [line for line in lines if line.startswith("  ") and "-" not in line] == [
+            "  train: []",
+            "  val:",
+            "  test: []",
+            "  train2014:",
+            "  train2017:",
+        ]
+        assert "train is empty: train2014 and train2017 could each be it" in report["notes"][-1]
+
     def test_what_replaces_the_shards_removes_the_indexes(
         self, run_here: RunCli, packed: Path, photos: Path
     ) -> None:
@@ -119,6 +150,17 @@ class TestForeign:
         index(run_here, classes, "--overwrite")
         assert "- train-{000000..000003}.tar" in (meta / "split.yaml").read_text()
 
+    def test_what_a_killed_run_wrote_is_no_other_s(self, run_here: RunCli, classes: Path) -> None:
+        index(run_here, classes)
+        (classes / ".nv-meta" / ".info.json").unlink()
+        shutil.copy(classes / "train-000000.tar", classes / "train-000003.tar")
+        assert not index(run_here, classes)["notes"]
+        split_file = classes / ".nv-meta" / "split.yaml"
+        assert "- train-{000000..000003}.tar" in split_file.read_text()
+        # a list that somebody made shorter stays
+        split_file.write_text(split_file.read_text().replace("..000003", "..000001"))
+        assert "is kept as somebody wrote it" in index(run_here, classes)["notes"][0]
+
     def test_a_shard_without_an_index_leaves_all_as_it_is(
         self, run_here: RunCli, classes: Path
     ) -> None:
@@ -134,6 +176,9 @@ class TestForeign:
         one = run_here("shard", "index", classes / "val-000000.tar", "--energon")
         assert one.code == 2
         assert "--energon goes with a directory of shards" in one.err
+        none = run_here("shard", "index", classes / "none", "--energon")
+        assert none.code == 4
+        assert "does not exist" in none.err
         dsprep.pack(photos, classes.parent / "rec", to="recordio", workers=1)
         other = run_here("shard", "index", classes.parent / "rec", "--energon")
         assert other.code == 2
@@ -175,6 +220,11 @@ def test_unusual_names_are_quoted(name: str, text: str) -> None:
 )
 def test_the_type_is_one_that_all_samples_have(shapes: set[tuple[str, ...]], line: str) -> None:
     assert line in dataset(shapes)[0].decode().splitlines()
+
+
+@pytest.mark.parametrize("span", ["0..99999999999", "3..1", "00..1"])
+def test_spans_that_dsprep_does_not_write_name_no_shards(span: str) -> None:
+    assert shards_listed(f"split_parts:\n  train:\n  - a-{{{span}}}.tar\n".encode()) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"shard_counts": 1}', b"[" * 100_000])
