@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import BadSample, OptionError, SourceError
 from tests.sources.boxes import boxes, kinds, notes, read, sides, write
 
 VOTT = '"image","xmin","ymin","xmax","ymax","label"\n'
@@ -257,6 +257,29 @@ def test_the_table_that_is_offered_is_read(
         read(root)
     catalog, _ = read(root, annotations=options_in(str(refused.value)))
     assert boxes(catalog) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("i/2.jpg,1,2,3,4,", "the box 1, 2, 3, 4 has no class"),
+        ("i/2.jpg,ten,2,3,4,cow", "the box ten, 2, 3, 4 is not four numbers"),
+    ],
+)
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_wrong_row_without_a_header_line_is_a_reject(
+    tmp_path: Path, wrong: str, said: str, line: int
+) -> None:
+    rows = ["i/1.jpg,10,5,30,15,cow", "i/3.jpg,,,,,"]
+    rows.insert(line - 1, wrong)
+    images = {f"i/{number}.jpg": None for number in (1, 2, 3)}
+    root = write(tmp_path, {**images, "annotations.csv": "\r\n".join(rows)})
+    catalog, findings = read(root, annotations=[str(root / "annotations.csv")])
+    assert f"annotations.csv:{line}: {said}" in notes(findings)
+    (reject,) = (
+        each for each in catalog.reader.read(catalog.rows()) if isinstance(each, BadSample)
+    )
+    assert said in str(reject)
 
 
 def test_rows_of_other_numbers_name_no_boxes(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dsprep.csv_parsers import CsvError, records_of
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes, number_ids, numbered
+from dsprep.sample import image_kind_of
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows, some_lines
 from dsprep.sources.annotated.masks import WRONG, TableMasks
 from dsprep.sources.box_orders import (
@@ -130,9 +131,13 @@ class TableBoxes(Annotations):
 
 
 def columns_of(text: str) -> Sequence[str]:
-    """Return the names of the columns of a table: its first line, or what its rows are like."""
+    """Return the names of the columns of a table: its first line, or what its rows are like.
+
+    A wrong row among others does not hide what the rows are like, so that reading can name it.
+    """
     lines = [line.strip() for line in text.split("\n")[:_LOOKED_AT] if line.strip()]
-    if lines and all(map(_ROW.fullmatch, lines)):
+    rows = sum(map(bool, map(_ROW.fullmatch, lines)))
+    if rows and 2 * rows >= len(lines) and image_kind_of(lines[0].partition(",")[0]):
         return _OF_ROWS
     first = text.partition("\n")[0]
     return [cell.strip().strip('"') for cell in re.split(r"[,;\t]", first)]
