@@ -257,7 +257,11 @@ def _notes_above(source: Source, catalog: Catalog) -> list[Finding]:
 
 def _option_for(path: str, head: bytes) -> str:
     """Say which option takes a file that names images."""
+    from dsprep.sources.annotated.boxes import columns_of, holds_boxes
+
     kind = kind_by_content(path, head)
+    if kind is None and holds_boxes(columns_of(text_of(head))):
+        return f"--annotations {shlex.quote(path)} takes boxes of a table"
     if kind is None:
         return f"--labels {shlex.quote(path)} takes the labels of a table"
     return kind.advice or f"--annotations {shlex.quote(path)} takes annotations of {kind.name}"

@@ -259,6 +259,17 @@ def test_the_table_that_is_offered_is_read(
     assert boxes(catalog) == expected
 
 
+@pytest.mark.parametrize("header", ["", "image,xmin,ymin,xmax,ymax,class\n"])
+def test_a_table_beside_the_directory_of_images_is_offered(tmp_path: Path, header: str) -> None:
+    root = write(
+        tmp_path, {"images/1.jpg": None, "a.csv": f"{header}images/1.jpg,10,5,30,15,cow\n"}
+    )
+    _, findings = read(root / "images")
+    (path,) = re.findall(r"not read: --annotations (\S+) takes boxes", notes(findings))
+    catalog, _ = read(root / "images", annotations=[path])
+    assert boxes(catalog) == {"1.jpg": [("cow", 10, 5, 30, 15)]}
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
