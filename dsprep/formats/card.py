@@ -16,6 +16,19 @@ from typing import Any, NamedTuple
 CARD = "README.md"
 _SIZES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
 
+# huggingface.co/docs/hub/repositories-licenses
+_LICENSES = """
+apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m
+bigscience-bloom-rail-1.0 bigcode-openrail-m afl-3.0 artistic-2.0 bsl-1.0 bsd
+bsd-2-clause bsd-3-clause bsd-3-clause-clear c-uda cc cc0-1.0 cc-by-2.0 cc-by-2.5
+cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0
+cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0 cc-by-nc-sa-3.0
+cc-by-nc-sa-4.0 cdla-sharing-1.0 cdla-permissive-1.0 cdla-permissive-2.0 wtfpl ecl-2.0
+epl-1.0 epl-2.0 etalab-2.0 eupl-1.1 agpl-3.0 gfdl gpl gpl-2.0 gpl-3.0 lgpl lgpl-2.1
+lgpl-3.0 isc lppl-1.3c ms-pl mpl-2.0 odc-by odbl openrail++ osl-3.0 postgresql ofl-1.1
+ncsa unlicense zlib pddl lgpl-lr deepfloyd-if-license llama2 gemma unknown other
+"""
+
 
 class Split(NamedTuple):
     """A split of a data set.
@@ -41,11 +54,12 @@ def card(
     Args:
         features: The features of the columns, as the metadata of Parquet has them.
         splits: What there is to load.
-        license: The identifier of a license; empty if the card names none.
+        license: The identifier of a license, in any case, or the name of one that the Hub has no
+            identifier for; empty if the card names none.
     """
     total, size = sum(each.samples for each in splits), sum(each.bytes for each in splits)
     every = [name for each in splits for name in each.files]
-    told: dict[str, Any] = {"license": license} if license else {}
+    told: dict[str, Any] = _license(license)
     told["size_categories"] = [size_category(total)]
     files = [{"split": _name(each), "path": _pattern(each.files, every)} for each in splits]
     told["configs"] = [{"config_name": "default", "data_files": files}]
@@ -71,6 +85,15 @@ def size_category(samples: int) -> str:
     if place >= len(_SIZES):
         return f"n>{_SIZES[-1]}"
     return f"{_SIZES[place - 1]}<n<{_SIZES[place]}"
+
+
+def _license(name: str) -> dict[str, str]:
+    """Return how a card names a license: one that the Hub does not know is ``other``."""
+    if not name:
+        return {}
+    if name.lower() in _LICENSES.split():
+        return {"license": name.lower()}
+    return {"license": "other", "license_name": name}
 
 
 def _name(split: Split) -> str:

@@ -78,7 +78,8 @@ class FormatOptions(Options):
         default=False,
     )
     license: str | None = _rare_output(
-        "With --card, the license that the card names, by its identifier on the Hub: cc-by-4.0.",
+        "With --card, the license that the card names, by its identifier on the Hub: cc-by-4.0. "
+        "Any other name is written as license_name of the license other.",
         metavar="NAME",
     )
     key: str = _rare_samples(

@@ -788,4 +788,15 @@ def differences(known: Any, identity: dict[str, Any]) -> str:
         return ""
     every = {**identity, **known} if isinstance(known, dict) else {}
     keys = [key for key in every if known.get(key) != identity.get(key)]
+    if "format" in keys:
+        at = keys.index("format")
+        keys[at : at + 1] = _options_unlike(known.get("format"), identity.get("format"))
     return "other " + ", ".join(keys) if keys else "another version"
+
+
+def _options_unlike(known: Any, own: Any) -> list[str]:
+    """Return the options in which two records of one format differ; ``format`` if it is another."""
+    if not (isinstance(known, dict) and isinstance(own, dict)):
+        return ["format"]
+    keys = [key for key in {**own, **known} if known.get(key) != own.get(key)]
+    return ["format"] if "name" in keys else keys

@@ -137,6 +137,8 @@ _OF_TOOLS = re.compile(
 )
 """What tools write beside shards, tables and pixels, by the names of files."""
 
+_WIDS = re.compile(r'\s*\{\s*"__kind__":\s*"wids-shard-index-')
+
 
 def files_beside(place: SourcePlace, used: Collection[str]) -> list[Finding]:
     """Return findings about the files right in a directory that a kind of source does not read.
@@ -152,8 +154,23 @@ def files_beside(place: SourcePlace, used: Collection[str]) -> list[Finding]:
         if not (entry.name.startswith(".") or entry.name in read or _OF_TOOLS.search(entry.name))
         and entry.is_file()
     ]
-    own = [name for name in others if name.endswith(".json") and stem.startswith(name[:-5])]
+    own = [
+        name
+        for name in others
+        if name.endswith(".json")
+        and (stem.startswith(name[:-5]) or _is_index_of_side(place, name, read))
+    ]
     return [Finding("not-an-image", name) for name in sorted(set(others).difference(own))]
+
+
+def _is_index_of_side(place: SourcePlace, name: str, shards: Collection[str]) -> bool:
+    """Return whether a JSON file is webdataset's index of some of the shards: each side has one."""
+    if not any(shard.startswith(name[:-5]) for shard in shards):
+        return False
+    try:
+        return _WIDS.match(text_of(place.head(name))) is not None
+    except OSError:
+        return False
 
 
 # By content

@@ -36,6 +36,16 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
 
 
 # which need boxes, or hold no images
+def test_the_indexes_of_sides_are_not_left_over(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path / "set", ("cat", "dog"), 4, (16, 12))
+    shards = tmp_path / "shards"
+    dsprep.pack(tmp_path / "set", shards, to="webdataset", split="train=0.5,val=0.5", workers=1)
+    assert (shards / "train.json").exists()
+    (shards / "v.json").write_text('{"labels": []}')  # an annotation, for all we know
+    done = run_here("convert", shards, tmp_path / "out", "--to", "parquet", "-j1")
+    assert "1 left over: 1 .json (v.json)" in done.out + done.err, done
+
+
 @pytest.mark.parametrize("name", sorted({*FORMATS} - {"coco", "voc", "yolo", *TABLES}))
 def test_images_of_one_key(run_here: RunHere, tmp_path: Path, name: str) -> None:
     source, dest = tmp_path / "in", tmp_path / "out"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.errors import OptionError
+from dsprep.errors import DestinationError, OptionError
 from dsprep.formats.card import Split, card, size_category
 from dsprep.storage.files import read_bytes
 from tests.images import image_folder
@@ -77,6 +77,29 @@ def test_the_same_bytes_and_one_that_is_there_stays(tmp_path: Path) -> None:
         assert "README.md is there, and stays as it is: no card is written" in report.notes
         assert not dsprep.verify(own, workers=1).problems
     assert "README.md" not in (own / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ("MIT", ['license: "mit"']),
+        ("CC-BY-NC-SA-4.0", ['license: "cc-by-nc-sa-4.0"']),
+        ("My-License", ['license: "other"', 'license_name: "My-License"']),
+        ("", []),
+    ],
+)
+def test_a_license_is_named_as_the_hub_names_it(given: str, lines: list[str]) -> None:
+    written = card({}, [], given).decode().splitlines()
+    assert [line for line in written if line.startswith("license")] == lines
+
+
+def test_another_license_or_none_is_named(tmp_path: Path) -> None:
+    root, out = photos(tmp_path / "set"), tmp_path / "out"
+    packed(root, out)
+    with pytest.raises(DestinationError, match=r"wrote \(other license\)"):
+        packed(root, out, license="mit")
+    with pytest.raises(DestinationError, match=r"wrote \(other card, license\)"):
+        packed(root, out, card=False, license=None)
 
 
 def test_on_s3(tmp_path: Path, localstack: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
