@@ -369,8 +369,8 @@ CLASSES_IN_NAMES = (
             _classes_in(regex),
             "--label-regex '{regex}' takes {count:,} classes from file names: {some}",
         )
-        # dog.0.jpg, obj1__0.png, Abyssinian_1.jpg
-        for regex in (r"^(\w+?)[._-]*\d+\.", r"^([^._-]+)[._-]")
+        # dog.0.jpg, obj1__0.png, Abyssinian_1.jpg; not 12.jpg, as images for tests are called
+        for regex in (r"^(\w*?[^\W\d_]\w*?)[._-]*\d+\.", r"^([^._-]+)[._-].+\.")
     ),
 )
 """Images without labels: tests get the names of their files."""

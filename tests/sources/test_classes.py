@@ -122,7 +122,9 @@ def test_directories_beside_sides_are_sides_as_well(tmp_path: Path) -> None:
     assert catalog.sides == ("bounding_box_train", "bounding_box_test", "query")
     said, hint = notes_of(findings)
     assert said.endswith("bounding_box_test/, query/ are sides of the data set, not classes")
-    assert hint == "--label-regex '^([^._-]+)[._-]' takes 2 classes from file names: 0001, 0002"
+    assert (
+        hint == "--label-regex '^([^._-]+)[._-].+\\.' takes 2 classes from file names: 0001, 0002"
+    )
     assert not read_source(make_source(str(root), kind="images"))[0].sides
 
 
@@ -201,8 +203,18 @@ def test_images_beside_sides_that_are_called_like_masks_are_refused(tmp_path: Pa
 
 def test_classes_in_the_names_of_one_directory_are_said(tmp_path: Path) -> None:
     root = write(tmp_path, {f"coil/obj{at % 3}__{at}.png": None for at in range(9)})
-    said = r"--label-regex '^(\w+?)[._-]*\d+\.' takes 3 classes from file names: obj0, obj1, obj2"
+    regex = r"^(\w*?[^\W\d_]\w*?)[._-]*\d+\."
+    said = f"--label-regex '{regex}' takes 3 classes from file names: obj0, obj1, obj2"
     assert notes(root) == notes(root / "coil") == [said]
+
+
+@pytest.mark.parametrize("first", [1, 10])
+def test_numbers_of_images_for_tests_are_no_classes(tmp_path: Path, first: int) -> None:
+    """Dogs vs. Cats has `train/cat.0.jpg` and `test1/1.jpg`."""
+    named = {f"train/{name}.{at}.jpg": None for name in ("cat", "dog") for at in range(8)}
+    root = write(tmp_path, named | {f"test1/{first + at}.jpg": None for at in range(8)})
+    assert "takes" not in " ".join(notes(root))
+    assert "takes 2 classes from file names: cat, dog" in " ".join(notes(root / "train"))
 
 
 # Directories that say nothing of classes
