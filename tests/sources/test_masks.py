@@ -262,3 +262,65 @@ def test_a_directory_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(SourceError, match=f"--masks .*{said}"):
             dsprep.pack(str(source), out, to="webdataset", masks=str(masks))
+
+
+CLASSED = tuple(
+    f"{of}/{name}/{at}{end}"
+    for of, end in (("images", ".jpg"), ("masks", ".png"))
+    for name in "ab"
+    for at in range(2)
+)
+BESIDE = tuple(
+    f"{name}/{name}{at}{end}.png" for name in "ab" for at in range(2) for end in ("", "_mask")
+)
+
+
+@pytest.mark.parametrize(("names", "masks"), [(CLASSED, "masks"), (BESIDE, ".")])
+def test_directories_tell_classes_beside_masks(
+    tmp_path: Path, names: tuple[str, ...], masks: str
+) -> None:
+    root = write(tmp_path / "set", *names)
+    for path in (root, archived(root, "zip", "set/")):
+        given = masks if masks != "." and path != root else str(path / masks)
+        catalog, _ = read_source(make_source(str(path), masks=given))
+        assert catalog.classes == ("a", "b")
+        assert catalog.table["cls"].to_list() == [0, 0, 1, 1]
+        assert "mask" in catalog.settled.schema.by_name
+    out = tmp_path / "out"
+    report = dsprep.pack(str(root), str(out), to="webdataset", masks=str(root / masks), workers=1)
+    assert (report.samples, report.classes) == (4, ("a", "b"))
+    assert not dsprep.verify(str(out), against=str(root), workers=1).problems
+
+
+def test_names_of_files_tell_classes_beside_masks(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", *CLASSED)
+    found, _ = read_source(make_source(str(root), masks=f"{root}/masks", label_regex=r"^\d"))
+    assert (found.classes, found.table["cls"].to_list()) == (("0", "1"), [0, 1, 0, 1])
+    with pytest.raises(SourceError, match="--label-regex 'x' finds no class"):
+        read_source(make_source(str(root), masks=f"{root}/masks", label_regex="x"))
+    (root / "coco.json").write_text('{"images": [], "annotations": [], "categories": []}')
+    options: Any = {"masks": f"{root}/masks", "label_regex": r"^\d"}
+    found, findings = read_source(make_source(str(root), **options))
+    assert found.classes == ("0", "1")
+    assert ("left-over", "coco.json") in {(each.kind, each.path) for each in findings}
+
+
+def test_directories_without_classes_are_told_beside_masks(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", "images/c.jpg", "masks/c.png", *CLASSED)
+    found, findings = read_source(make_source(f"{root}/images", masks=f"{root}/masks"))
+    assert (found.classes, found.table.height) == (None, 5)
+    notes = [each.detail for each in findings if each.kind == "note"]
+    assert any(note.startswith("no labels: 1 of 5 images lie in no directory") for note in notes)
+    with pytest.raises(SourceError, match="1 of 5 images lie in no directory"):
+        read_source(make_source(f"{root}/images", masks=f"{root}/masks", classes=["a", "b"]))
+
+
+def test_sides_and_classes_go_together_beside_masks(tmp_path: Path) -> None:
+    names = [f"{side}/{each}" for side in ("train", "val") for each in CLASSED]
+    root = write(tmp_path / "set", *names)
+    found, _ = read_source(make_source(str(root), masks=str(root)))
+    assert (found.classes, found.sides) == (("a", "b"), ("train", "val"))
+    assert [found.table[name].to_list() for name in ("cls", "side")] == [
+        [0, 0, 1, 1, 0, 0, 1, 1],
+        [0, 0, 0, 0, 1, 1, 1, 1],
+    ]

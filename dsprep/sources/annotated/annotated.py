@@ -217,6 +217,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         files = without_mask_files(source, files, beside)
         if scan is None:  # other masks, which are no samples either
             files = without_masks(source.root, files)
+            scan = None if source.chooses else _scan_of_labels(source, files)
     table, findings = files.table.sort("path"), files.findings
     paths = table["path"].to_list()
     numbers, sides = [_NONE] * len(paths), tuple[str, ...]()
@@ -254,6 +255,20 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         catalog, said_of_sides = with_sides_of_directories(catalog)
         notes += said_of_sides
     return catalog, sorted([*findings, *more, *notes], key=lambda found: found.path)
+
+
+def _scan_of_labels(source: Source, files: Files) -> Scan | None:
+    """Scan the labels of images that have masks and no annotations; None if nothing tells any."""
+    from dsprep.sources.annotated.mask_labels import labels_beside_masks
+
+    paths = files.table["path"].sort()
+    values, notes = labels_beside_masks(source, paths)
+    if values.label is None and not notes:
+        return None
+    told = repr((values.classes, [] if values.label is None else values.label.to_list()))
+    digest = sha256(told.encode()).hexdigest()
+    where = source.root
+    return Scan(None, paths.to_list(), (), (), (), (), digest, where, notes, values=values)
 
 
 class _TakenImages(NamedTuple):

@@ -54,10 +54,10 @@ class AnnotatedKind(SourceKind):
 
         source.require_alone()
         below, files = below_top(source, list_images(source, run_all))
-        scan = None
+        scan, labels_files = None, source.chooses or source.label_regex is not None
         if source.annotations:
             scan = named_scan(below, files, run_all)
-        elif source.kind is None and (self._lists_boxes or not source.chooses):
+        elif source.kind is None and (self._lists_boxes or not labels_files):
             # A list of boxes that was made of this folder chooses from its annotations, which say
             # more.
             scan = recognized_scan(below, files, run_all)
