@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.csv_parsers import CsvError, records_of
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.opening import opened
@@ -117,8 +119,13 @@ def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:
 
 
 def classes_in(text: str, path: str, gaps: bool = False) -> tuple[str, ...]:
-    """Return the names of classes in the text of a file."""
-    names = [line.removesuffix("\r") for line in text.split("\n")]
+    """Return the names of classes in the text of a file.
+
+    Lines of ``.csv`` may be ``NAME,NUMBER`` in any order, as Keras-RetinaNet has them
+    (github.com/fizyr/keras-retinanet, "CSV datasets").
+    """
+    names = _names_by_number(text, path) if path.lower().endswith(".csv") else []
+    names = names or [line.removesuffix("\r") for line in text.split("\n")]
     while names and not names[-1].strip():
         names.pop()
     if not names:
@@ -133,6 +140,26 @@ def classes_in(text: str, path: str, gaps: bool = False) -> tuple[str, ...]:
         if first != line:
             raise SourceError(f"{path}:{line}: {name!r} stands in line {first} already")
     return tuple(names)
+
+
+_NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+
+
+def _names_by_number(text: str, path: str) -> list[str]:
+    """Return the names in lines of a name and a number, by number; none if lines are others."""
+    try:
+        rows = [row for row in records_of(text, strict=False) if row]
+    except CsvError:  # such as a cell of more than 128 KB
+        return []
+    if not all(len(row) == 2 and _NUMBER.fullmatch(row[1]) for row in rows):  # noqa: PLR2004
+        return []
+    by_number = {int(number): name for name, number in rows}
+    if sorted(by_number) != [*range(len(rows))]:
+        raise SourceError(
+            f"{path}: the numbers behind the names are not 0 to {len(rows) - 1}, each once: "
+            "correct them, or give a file with one class name a line"
+        )
+    return [by_number[number] for number in range(len(rows))]
 
 
 def format_classes(classes: Iterable[str]) -> str:

@@ -178,6 +178,19 @@ def test_classes_as_editors_write_them(tmp_path: Path, data: bytes) -> None:
     assert read_classes(str(path)) == ("owl", "dog", "cat")
 
 
+def test_classes_with_numbers(tmp_path: Path) -> None:
+    """Keras-RetinaNet names its classes so, in any order."""
+    path = tmp_path / "classes.csv"
+    path.write_text('cat,1\r\nowl,0\r\n"dog, big",2\r\n')
+    assert read_classes(str(path)) == ("owl", "cat", "dog, big")
+    path.write_text("owl\ncat,1\n")
+    assert read_classes(str(path)) == ("owl", "cat,1")  # not all lines have numbers
+    for text in ("owl,1\ncat,2\n", "owl,0\ncat,0\n"):
+        path.write_text(text)
+        with pytest.raises(SourceError, match=r"classes.csv: the numbers .* are not 0 to 1"):
+            read_classes(str(path))
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
