@@ -167,9 +167,9 @@ class ClassOptions(Options):
     """How classes are numbered."""
 
     classes: AnyPath | Sequence[str] | None = _labels(
-        "Class names, one a line, in the order of their numbers; or a .csv of NAME,NUMBER. A "
-        "class that is not in this file is an error, and a class without images keeps its number.  [default: "
-        "with --list, classes.txt beside the list, if its labels are of these]",
+        "Class names, one a line, in the order of their numbers; or a .csv of NAME,NUMBER. A class "
+        "that is not in this file is an error, and a class without images keeps its number.  "
+        "[default: with --list, classes.txt beside the list, if its labels are of these]",
         metavar="FILE",
     )
     class_order: str | None = _rare_labels(
