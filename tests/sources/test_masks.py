@@ -324,3 +324,13 @@ def test_sides_and_classes_go_together_beside_masks(tmp_path: Path) -> None:
         [0, 0, 1, 1, 0, 0, 1, 1],
         [0, 0, 0, 0, 1, 1, 1, 1],
     ]
+
+
+def test_further_masks_of_an_image_are_told(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", *BESIDE, "a/a0_mask_1.png", "b/c_mask_1.png")
+    _, findings = read_source(make_source(str(root), masks=str(root)))
+    notes = [each.detail for each in findings if each.kind == "note"]
+    assert [note.partition(f" in {root} ")[::2] for note in notes] == [
+        ("1 file", "without an image: b/c_mask_1.png"),
+        ("1 file", "not read, as a sample has one mask: a/a0_mask_1.png"),
+    ]

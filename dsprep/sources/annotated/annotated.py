@@ -8,6 +8,7 @@ of their own, each with the function that scans what one tool writes.
 from __future__ import annotations
 
 import posixpath
+import re
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
+_NUMBERED = re.compile(r"_\d+\.[^./]+$")
 _AT_ONCE = 1 << 16  # rows of a table
 
 
@@ -409,10 +411,14 @@ def _masks_of(
     if beside is None:
         return None, [], []
     masks, others = find_masks(source, beside, paths, images)
+    stems = {posixpath.splitext(path)[0] for path in masks.paths if path}
+    again = [path for path in others if _NUMBERED.sub("", path) in stems]  # `1_mask_1.png`
+    alone = sorted({*others}.difference(again))
     notes = []
-    if others:
-        said = f"{format_count(len(others), 'file')} in {source.masks} without an image"
-        notes.append(f"{said}: {format_some(others)}")
+    for files, why in (alone, "without an image"), (again, "not read, as a sample has one mask"):
+        if files:
+            said = f"{format_count(len(files), 'file')} in {source.masks} {why}"
+            notes.append(f"{said}: {format_some(files)}")
     bare = sum(not masks.paths[row] for row in rows)
     if bare:
         notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")
