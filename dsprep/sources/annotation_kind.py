@@ -154,7 +154,7 @@ class AnnotatedPlace:
     def images(self) -> pl.Series:
         """The images that are not left out, by their paths below the root."""
         paths = self.files.table["path"]
-        if not self.leave_out:
+        if not self.leave_out or paths.is_empty():  # polars takes no empty list for a mask
             return paths
         return paths.filter([not is_left_out(path, self.leave_out) for path in paths])
 

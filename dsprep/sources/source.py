@@ -18,7 +18,7 @@ from dsprep.numbering import Known, require_lines
 from dsprep.opening import opened
 from dsprep.options import given_options, require_effect
 from dsprep.places.names import expand, located
-from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sample import IMAGE_EXTENSIONS, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.layout import with_layout
 from dsprep.sources.options import ClassOptions, FieldOptions, SelectionOptions, SourceOptions
@@ -79,6 +79,8 @@ class Source(SourceOptions, ClassOptions):
             if not exists(path):
                 raise SourceError(f"{path}: does not exist")
         problem = "several sources must be shards, Parquet, or parts of CIFAR or MNIST"
+        if image_kind_of(self.others[0]):
+            problem += "; put quotes around a pattern of an option: the shell expands it otherwise"
         raise SourceError(f"{self.others[0]}: {problem}")
 
     @property

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep.dataset.manifest import FileEntry
-from dsprep.errors import DamagedShard, SourceError
+from dsprep.errors import DamagedShard, DestinationError, SourceError
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
-from dsprep.storage.files import open_file
+from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import write_whole
 from dsprep.storage.store import LARGEST, store_of
 from dsprep.storage.stored import crc32c
@@ -190,7 +190,13 @@ def present(path: str, limit: int = LARGEST) -> bytes | None:
             return file.pread(limit, 0)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        above = os.path.dirname(path)
+        raise DestinationError(f"{above}: is a file; move it, a directory has its name") from None
     except OSError as error:
+        if is_dir(path):
+            why = "is a directory; move it, an index has its name"
+            raise DestinationError(f"{path}: {why}") from None
         return str(error).encode()  # the text of the error differs from any index
 
 

@@ -85,6 +85,19 @@ def test_a_second_source_that_would_not_be_read(
         dsprep.convert(sources, str(tmp_path / "out"), to="tfrecord", workers=1, **options)
 
 
+def test_a_pattern_that_the_shell_has_expanded(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).touch()
+    sources = [str(tmp_path), str(tmp_path / "a.png")]
+    with pytest.raises(dsprep.DsprepError, match=r"a\.png: several sources .* put quotes around"):
+        dsprep.pack(sources, str(tmp_path / "out"), to="tfrecord", workers=1)
+
+
+def test_nothing_to_leave_out(tmp_path: Path) -> None:
+    with pytest.raises(dsprep.DsprepError, match="holds no images"):
+        dsprep.pack(str(tmp_path), str(tmp_path / "out"), to="mds", leave_out=["*"], workers=1)
+
+
 def test_how_commands_differ() -> None:
     assert differences({"size": 1}, {"size": 1}) == ""
     assert differences({"size": 1}, {"size": 2, "seed": 0}) == "other size, seed"

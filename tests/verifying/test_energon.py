@@ -170,6 +170,17 @@ class TestForeign:
         assert not (classes / ".nv-meta").exists()
         assert (classes / "train-000000.tar.idx").exists()
 
+    @pytest.mark.parametrize(
+        ("name", "said"), [("val-000000.tar.idx", "is a directory"), (".nv-meta", "is a file")]
+    )
+    def test_a_name_that_is_taken_is_told(
+        self, run_here: RunCli, classes: Path, name: str, said: str
+    ) -> None:
+        taken = classes / name
+        taken.mkdir() if name.endswith(".idx") else taken.touch()
+        done = run_here("shard", "index", classes, "--energon", "-j1")
+        assert (done.code, f"{taken}: {said}; move it" in done.err) == (5, True), done.err
+
     def test_it_goes_with_a_directory_of_webdataset(
         self, run_here: RunCli, classes: Path, photos: Path
     ) -> None:
