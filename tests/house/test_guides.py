@@ -312,6 +312,11 @@ def write_sides(root: Path) -> None:
     files = image_folder(root / "images", ("a", "b"), 4)
     rows = (f"{path},{'cat' if path[-5] in '02' else 'dog'}" for path in files)
     write_lines(root / "labels.csv", ("path,label", *rows))
+    food = image_folder(root / "food-101/images", ("apple_pie", "waffles"), 4)
+    (root / "food-101/meta").mkdir()
+    for side, at in (("train", 0), ("test", 1)):
+        names = [path.removesuffix(".jpg") for path in food]
+        write_lines(root / f"food-101/meta/{side}.txt", names[at::2])
 
 
 def write_beginnings(root: Path) -> None:

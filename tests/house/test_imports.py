@@ -208,17 +208,20 @@ def matches(module: str, patterns: list[str]) -> bool:
     return any(fnmatchcase(module, pattern) for pattern in patterns)
 
 
-# Loaded by each Python of a run: a worker notes what it imports.
+# Loaded by each Python of a run: a worker notes what it imports, also by `import_module`, which
+# raises no event of auditing.
 _NOTE = """
 import os, sys
 
-def note(event, args):
-    if event == "import" and args[0].startswith("dsprep."):
-        with open(os.environ["DSPREP_IMPORTED"], "a") as file:
-            file.write(args[0] + "\\n")
+class Note:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("dsprep."):
+            with open(os.environ["DSPREP_IMPORTED"], "a") as file:
+                file.write(name + "\\n")
 
 if sys.argv[:1] == ["-c"]:
-    sys.addaudithook(note)
+    sys.meta_path.insert(0, Note)
 """
 
 
