@@ -214,13 +214,13 @@ class TestSettling:
         path = tmp_path / "a.idx"
         path.write_bytes(b"right")
         before = path.stat()
-        settled = settle(path, "dali", b"right", None, tmp_path)
+        settled = settle(str(path), "dali", b"right", None, tmp_path)
         assert (settled.state, settled.receipt.bytes) == ("unchanged", 5)
         assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
     def test_a_missing_one_is_written(self, tmp_path: Path) -> None:
         (tmp_path / "scratch").mkdir()
-        settled = settle(tmp_path / "a.idx", "dali", b"x", None, tmp_path / "scratch")
+        settled = settle(str(tmp_path / "a.idx"), "dali", b"x", None, tmp_path / "scratch")
         assert settled.state == "missing"
         assert (tmp_path / "a.idx").read_bytes() == b"x"
         assert not list((tmp_path / "scratch").iterdir())
@@ -228,16 +228,16 @@ class TestSettling:
     def test_a_wrong_one_is_replaced_and_told(self, tmp_path: Path) -> None:
         path = tmp_path / "a.idx"
         path.write_bytes(b"one\nother\n")
-        settled = settle(path, "dali", b"one\ntwo\n", None, tmp_path)
+        settled = settle(str(path), "dali", b"one\ntwo\n", None, tmp_path)
         assert (settled.state, settled.detail) == ("wrong", "line 2 is 'other', not 'two'")
         assert path.read_bytes() == b"one\ntwo\n"
 
     def test_without_a_scratch_nothing_is_written(self, tmp_path: Path) -> None:
         path = tmp_path / "a.idx"
-        assert settle(path, "dali", b"x", None, None).state == "missing"
+        assert settle(str(path), "dali", b"x", None, None).state == "missing"
         assert not path.exists()
         path.write_bytes(b"x" * 10_000_000)
-        assert settle(path, "dali", b"x", None, None).state == "wrong"
+        assert settle(str(path), "dali", b"x", None, None).state == "wrong"
         assert path.stat().st_size == 10_000_000
 
 
