@@ -76,6 +76,8 @@ class LitData(OffsetTableFormat):
             return Meaning(LABEL, "class" if kind == "int" else kind, LABEL)
         return Meaning(place, kind, IMAGE if place == IMAGE and kind == "image" else "")
 
+    # No run asks for these: it is not among the formats that are written.
+
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         raise NotImplementedError
 

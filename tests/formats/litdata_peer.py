@@ -20,7 +20,7 @@ def _encoded(serializer: str, value: Any) -> bytes:
 
 
 def chunk(columns: Mapping[str, str], samples: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return a chunk of samples, none of which is compressed."""
+    """Return a chunk of samples that are not compressed."""
     rows = []
     for sample in samples:
         data = [_encoded(kind, sample[name]) for name, kind in columns.items()]
