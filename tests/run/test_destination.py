@@ -40,7 +40,7 @@ class TestAnotherCommand:
             (photos, (*webdataset, "--seed", "1"), "seed"),
             (photos, (*webdataset, "--resize", "32"), "transform"),
             (photos, (*webdataset, "--name", "val"), "name"),
-            (photos, (*webdataset, "--metadata"), "format"),
+            (photos, (*webdataset, "--metadata"), "metadata"),
             (photos, ("--format", "webdataset", "--shards", "4"), "size"),
             (photos, ("--format", "recordio", "--shards", "3"), "format"),
             (flawed, webdataset, "source"),
