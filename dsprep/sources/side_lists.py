@@ -3,29 +3,72 @@
 from __future__ import annotations
 
 import glob
+import json
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.places.names import SPLITS, in_order, is_side_alone, side_name, usual_side
+from dsprep.places.names import SPLITS, in_order, is_word_for_files, side_name, usual_side
 from dsprep.sources.annotation_kind import AnnotatedPlace
+from dsprep.sources.labels.numbered_lists import (
+    ListedClasses,
+    begins_with_numbers,
+    classes_of_lists,
+    numbers_behind,
+    tables_among,
+)
+from dsprep.sources.unread import text_of
 from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.numbering import Known
     from dsprep.places.files import Files
     from dsprep.sources.source import Source
+
+_MOST_LISTS = 32  # more files with the word of a side in their names are those of images
+_NAMES_BY_CLASS = re.compile(r'\s*\{\s*"[^"]*"\s*:\s*\[\s*"')  # how `train.json` of Food-101 begins
 
 
 def lists_among(paths: Sequence[str]) -> list[str]:
     """Return the texts that are called like a side: `train.txt`, `ImageSets/val.txt`."""
-    own = (path for path in paths if path.lower().endswith(".txt"))
-    return [path for path in own if is_side_alone(_stem(path))]
+    return [path for path in paths if path.lower().endswith(".txt") and _is_called_so(path)]
+
+
+def _is_called_so(path: str) -> bool:
+    """Return whether a file is called like a side or its images, as `TestImages.txt` is."""
+    return side_name(_stem(path)) is not None and is_word_for_files(_stem(path))
+
+
+def _lists_in(place: AnnotatedPlace) -> tuple[list[str], list[str]]:
+    """Return the lists of sides, and those of them that begin with a class number for each image.
+
+    The latter may be called anything with the word of a side: `places365_train_standard.txt`.
+    """
+    texts = (path for path in place.others if path.lower().endswith((".txt", ".json")))
+    called = [path for path in texts if side_name(_stem(path)) is not None]
+    heads = place.heads_of(called) if len(called) <= _MOST_LISTS else {}
+    begins = {path: text_of(head) for path, head in heads.items()}
+    numbered = [path for path in begins if begins_with_numbers(begins[path])]
+    by_class = (path for path in begins if _NAMES_BY_CLASS.match(begins[path]))
+    lists = {*lists_among(place.others), *numbered, *filter(_is_called_so, by_class)}
+    return sorted(lists), numbered
+
+
+def below_top(source: Source, files: Files) -> Files:
+    """Return the files in the one directory of an archive, unless lists of sides lie beside it."""
+    if not files.top:
+        return files
+    place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
+    lists, numbered = _lists_in(place)
+    sides = {usual_side(_stem(path)) for path in lists}
+    beside = [path for path in lists if not path.startswith(f"{files.top}/")]
+    return files if beside and (numbered or len(sides) > 1) else files.below_top()
 
 
 class ListedSides(NamedTuple):
@@ -34,53 +77,87 @@ class ListedSides(NamedTuple):
     Attributes:
         names: The names of the sides; empty if no lists are taken.
         numbers: The number of the side of each image; None for one that no list names.
-        read: The lists.
+        read: The files that were read.
         findings: What was noticed.
+        classes: The class of each image, if lists have a number for each.
     """
 
     names: tuple[str, ...]
     numbers: Sequence[int | None]
     read: Collection[str]
     findings: Sequence[Finding]
+    classes: ListedClasses | None = None
 
 
-_NOTHING = ListedSides((), (), (), ())
+NO_LISTS = ListedSides((), (), (), ())
+"""What is known if there are no lists."""
 
 
-def listed_sides(source: Source, files: Files, paths: pl.Series) -> ListedSides:
+def listed_sides(
+    source: Source, files: Files, paths: pl.Series, *, known: Known, are_divided: bool
+) -> ListedSides:
     """Return the sides of images by lists such as ``lists/train.txt``, as Food-101 and DTD have.
 
-    They are taken if one is for training, and they name half of the images or more.
+    They are taken if one is for training, and they name half of the images or more. Lists that have
+    a class number for each image, as those of Caffe, may also be those of a single side.
+
+    Args:
+        source: What the user named.
+        files: All files there.
+        paths: Paths of the images.
+        known: What is known of the classes.
+        are_divided: Whether directories are the sides, so that lists can only tell classes.
     """
     place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
-    lists = lists_among(place.others)
-    if len({usual_side(_stem(path)) for path in lists}) == 1 or not lists:
-        return _NOTHING
+    lists, numbered = _lists_in(place)
+    if not numbered and (are_divided or len({usual_side(_stem(path)) for path in lists}) < 2):
+        return NO_LISTS
     if files.archive is not None:
-        files = files._replace(texts=files.contents(lists))
-        place = AnnotatedPlace(source.root, files, leave_out=source.leave_out)
+        texts = files.contents([*lists, *tables_among(place)])
+        place = AnnotatedPlace(source.root, files._replace(texts=texts), leave_out=source.leave_out)
     findings, images = list[Finding](), paths.to_list()
     try:
-        told, read = sides_of_lists(source.root, place, images, (), findings)
+        named, read = _read_lists(source.root, place, images, lists, findings)
+        told = _sides_by(named, images, findings)
+        classes = None
+        if source.label_regex is None:
+            parts = ((path, each.images, each.numbers) for path, each in named.items())
+            classes = classes_of_lists(parts, paths, place, known)
     except SourceError as error:
         raise SourceError(*error.args, f"lists of sides: {_way_out(lists)}") from None
     names, count = in_order({*filter(None, told)}), sum(map(bool, told))
-    if len(names) == 1 or not names:
-        return _NOTHING
+    if not names or (len(names) == 1 and classes is None):
+        return NO_LISTS
     some = f"{count:,} of {len(images):,} images are named in lists of sides, such as {read[0]}"
-    if "train" not in names or 2 * count < len(images):
-        return _NOTHING._replace(findings=[Finding("note", "", f"{some}: these are not read")])
+    if 2 * count < len(images) or ("train" not in names and classes is None):
+        return NO_LISTS._replace(findings=[Finding("note", "", f"{some}: these are not read")])
     numbers = {side: at for at, side in enumerate(names)}
     note = Finding("note", "", f"{some}: {_way_out(read)}")
-    return ListedSides(names, [numbers.get(side) for side in told], read, [note, *findings])
+    used = [*read, *(classes.read if classes else ())]
+    sides = [numbers.get(side) for side in told]
+    return ListedSides(names, sides, used, [note, *findings], classes)
 
 
 def _way_out(lists: Sequence[str]) -> str:
     """Say how to go on without lists, and without other texts beside them."""
     directories = {posixpath.dirname(path) for path in lists}
+    extensions = {posixpath.splitext(path)[1] for path in lists}
     where = glob.escape(directories.pop()) if len(directories) == 1 else ""
-    pattern = posixpath.join(where, "*.txt")
+    extension = extensions.pop() if len(extensions) == 1 else ""
+    pattern = posixpath.join(where, f"*{extension}")
     return f"to go on without sides, --leave-out {shlex.quote(pattern)}"
+
+
+class _List(NamedTuple):
+    """What a list names.
+
+    Attributes:
+        images: The paths of the images that are there.
+        numbers: The class number of each; None if the list has none.
+    """
+
+    images: list[str]
+    numbers: list[int] | None
 
 
 def sides_of_lists(
@@ -95,47 +172,87 @@ def sides_of_lists(
     A line is the path or the name of an image. An image that several lists name is one for tests or
     validation.
     """
+    lists = sorted(set(lists_among(place.others)).difference(texts))
+    named, every = _read_lists(root, place, images, lists, notes)
+    return _sides_by(named, images, notes), every
+
+
+def _read_lists(
+    root: str,
+    place: AnnotatedPlace,
+    images: Sequence[str],
+    lists: Sequence[str],
+    notes: list[Finding],
+) -> tuple[Mapping[str, _List], Sequence[str]]:
+    """Return the lists of one division of the images, and all lists that name images."""
     from dsprep.places.match import find_elsewhere
 
-    named: dict[str, list[str]] = {}  # images, by list
-    for path in sorted(set(lists_among(place.others)).difference(texts)):
+    named: dict[str, _List] = {}
+    above = {
+        directory: sides_above(f"{directory}/") for directory in map(posixpath.dirname, images)
+    }
+    for path in lists:
         side = usual_side(_stem(path))
         text = place.files.text(root, posixpath.join(root, path)) or ""
-        lines = [line for line in map(str.strip, lines_of(text)) if line]
-        some = [image for image in images if _may_be_of(image, side)]
+        lines = _names_in(path, text)
+        numbers = numbers_behind(lines)
+        lines = lines if numbers is None else numbers.names.to_list()
+        some = [image for image in images if _may_be_of(above[posixpath.dirname(image)], side)]
         meant = find_elsewhere(lines, some)
         lost = meant.missing.to_list()
         if 2 * len(lost) >= len(lines):
             continue  # it is another text, or one for images without annotations
         meant.refuse_several(posixpath.join(root, path))
-        named[path] = meant.paths.drop_nulls().to_list()
+        is_there = meant.paths.is_not_null()
+        own = None if numbers is None else numbers.numbers.filter(is_there).to_list()
+        named[path] = _List(meant.paths.drop_nulls().to_list(), own)
         notes += [Finding("missing", name, f"named in {path}") for name in lost]
-    every = [*named]
-    named = _of_one_division(named, notes)
+    return _of_one_division(named, notes), [*named]
+
+
+def _names_in(path: str, text: str) -> list[str]:
+    """Return the names in a list: its lines or, of JSON such as Food-101's, those by class."""
+    if not path.lower().endswith(".json"):
+        return [line for line in map(str.strip, lines_of(text)) if line]
+    try:
+        by_class = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(by_class, dict):
+        return []
+    names = [
+        each for own in by_class.values() for each in (own if isinstance(own, list) else [own])
+    ]
+    return names if all(isinstance(name, str) for name in names) else []
+
+
+def _sides_by(
+    named: Mapping[str, _List], images: Sequence[str], notes: list[Finding]
+) -> Sequence[str]:
+    """Return the side of each image by lists, empty for one in none of them."""
     last = [*dict.fromkeys(SPLITS.values())]  # training is the first
     sides: dict[str, str] = {}
     by_side = {path: usual_side(_stem(path)) for path in named}
     for path in sorted(named, key=lambda path: (-last.index(by_side[path]), path)):
-        twice = [
-            each for each in named[path] if sides.setdefault(each, by_side[path]) != by_side[path]
-        ]
+        own = named[path].images
+        twice = [each for each in own if sides.setdefault(each, by_side[path]) != by_side[path]]
         if twice:
             said = f"{path}: {format_count(len(twice), 'image')} of other sides, which stay there"
             notes.append(Finding("note", "", f"{said}, such as {twice[0]}"))
-    return ([sides.get(image, "") for image in images] if sides else []), every
+    return [sides.get(image, "") for image in images] if sides else []
 
 
-def _of_one_division(named: dict[str, list[str]], notes: list[Finding]) -> dict[str, list[str]]:
+def _of_one_division(named: Mapping[str, _List], notes: list[Finding]) -> Mapping[str, _List]:
     """Return the lists of one division of the images into sides, if several are numbered.
 
     DTD has `train1.txt`, `val1.txt` and `test1.txt`, and ten such divisions of all images. Its
     authors, torchvision and TFDS take the first. Lists of years, which have other images, stay.
     """
     by_number: dict[str, dict[str, set[str]]] = {}  # images by directory and number
-    for path, images in named.items():
+    for path, own_list in named.items():
         directory, number = posixpath.dirname(path), _number(path)
         if number:
-            by_number.setdefault(directory, {}).setdefault(number, set()).update(images)
+            by_number.setdefault(directory, {}).setdefault(number, set()).update(own_list.images)
     kept = dict(named)
     for directory, divisions in by_number.items():
         first, *others = sorted(divisions, key=int)
@@ -147,7 +264,7 @@ def _of_one_division(named: dict[str, list[str]], notes: list[Finding]) -> dict[
             for path in kept
             if posixpath.dirname(path) == directory and _number(path) in others
         ]
-        kept = {path: images for path, images in kept.items() if path not in lost}
+        kept = {path: own_list for path, own_list in kept.items() if path not in lost}
         said = (
             f"the images are divided into sides in {len(divisions):,} ways, and the first is taken"
         )
@@ -161,9 +278,8 @@ def _number(path: str) -> str:
     return re.sub(r"\D", "", _stem(path))
 
 
-def _may_be_of(image: str, side: str) -> bool:
+def _may_be_of(above: Collection[str], side: str) -> bool:
     """Return whether a list of a side may name an image: one below `training` is none for tests."""
-    above = sides_above(image)
     return not above or side in above or (above == {"train"} and side == "val")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -116,3 +117,90 @@ def test_texts_that_cannot_be_lists_are_refused_with_the_way_out(
         assert said in problem
         assert way_out.endswith("to go on without sides, --leave-out '*.txt'")
         assert len(read_source(make_source(str(place), leave_out=("*.txt",)))[0]) == 4
+
+
+def numbered(*names: str, of: dict[str, int], above: str = "") -> str:
+    return "".join(f"{above}{name}.jpg {of[name.partition('/')[0]]}\n" for name in names)
+
+
+NUMBERS = {"dotted": 0, "banded": 1}  # the order of the names is another one
+TRAIN = numbered(*IMAGES, of=NUMBERS, above="/")
+VAL = "v_1.jpg 1\nv_2.jpg 0\n"
+TABLE = "/banded 1\n/dotted 0\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "table", "classes"),
+    [
+        # Places365, Caffe with ImageNet's directories of sides, and one list alone
+        ({"data_256/": ("train_standard", TRAIN), "val_256/": ("val", VAL)}, TABLE, "told"),
+        ({"data_256/": ("train_standard", TRAIN), "val_256/": ("val", VAL)}, "", "told"),
+        ({"train/": ("train", TRAIN), "val/": ("val", VAL)}, "", "told"),
+        ({"val/": ("val", VAL)}, TABLE, "told"),
+        ({"val/": ("val", VAL)}, "", ""),
+    ],
+)
+def test_lists_with_class_numbers(
+    tmp_path: Path, files: dict[str, tuple[str, str]], table: str, classes: str
+) -> None:
+    content: dict[str, str | bytes | None] = {}
+    for directory, (name, text) in files.items():
+        content[f"places365_{name}.txt"] = text
+        images = [line.rpartition(" ")[0].lstrip("/") for line in text.splitlines()]
+        content |= {f"{directory}{image}": None for image in images}
+    content |= {"categories_places365.txt": table} if table else {}
+    root = write(tmp_path / "data", content)
+    shutil.make_archive(str(root), "zip", root)
+    for place in (root, root.with_suffix(".zip")):
+        catalog, findings = read_source(make_source(str(place)))
+        assert catalog.classes == (("dotted", "banded") if classes else None)
+        rows = catalog.table.select("path", "cls", "side").rows()
+        assert len(rows) == sum(len(text.splitlines()) for _, text in files.values())
+        for path, number, side in rows:
+            name = "banded" if "banded" in path or "v_1" in path else "dotted"
+            assert (number, catalog.sides[side]) == (
+                NUMBERS[name],
+                "val" if "v_" in path else "train",
+            )
+        assert not [each for each in findings if each.kind == "left-over"]
+
+
+def test_numbers_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    root = write(tmp_path / "data", FILES)
+    wrong = TRAIN.replace("banded_3.jpg 1", "banded_3.jpg 0")
+    cases = (
+        (wrong, TABLE, (), "train.txt gives images/banded/banded_3.jpg the class 0, and it lies"),
+        (wrong, "", (), "and the others of images/banded/ have the class 1"),
+        (wrong + "banded/banded_3.jpg 1\n", "", (), "banded_3.jpg the classes 0 and 1"),
+        (TRAIN, "/banded 1\n", (), "categories_places365.txt does not have the name of each class"),
+        (TRAIN, "", ("dotted",), "has the number 1, and --classes 1 class"),
+    )
+    for text, table, classes, said in cases:
+        (root / "train.txt").write_text(text)
+        (root / "categories_places365.txt").write_text(table)
+        if not table:
+            (root / "categories_places365.txt").unlink()
+        with pytest.raises(SourceError) as refused:
+            read_source(make_source(str(root), classes=classes))
+        assert said in refused.value.args[0]
+        assert refused.value.args[1].endswith("--leave-out '*.txt'")
+    found, _ = read_source(make_source(str(root), leave_out=("*.txt",)))
+    assert found.classes == ("banded", "dotted")
+
+
+def test_other_names_and_forms_of_lists_of_sides(tmp_path: Path) -> None:
+    root = write(tmp_path / "indoor", FILES)
+    expected = {Path(name).stem: "test" if name.endswith("3") else "train" for name in IMAGES}
+    parts = [name for name in IMAGES if not name.endswith("3")], IMAGES[3::4]
+    for name, some in zip(("TrainImages.txt", "TestImages.txt"), parts, strict=True):
+        (root / name).write_text(listed(*some))
+    assert sides(root) == expected
+    for path in root.glob("*.txt"):
+        path.unlink()
+    (root / "meta").mkdir()
+    for name, some in zip(("train", "test"), parts, strict=True):
+        by_class = {each: [at for at in some if at.startswith(each)] for each in NUMBERS}
+        (root / f"meta/{name}.json").write_text(json.dumps(by_class))
+    assert sides(root) == expected
+    (root / "meta/train.json").write_text('{"a": ["' + "[" * 100_000)
+    assert sides(root) == {}

@@ -42,9 +42,10 @@ from dsprep.sources.labels.classes import (
     labels_from_numbers,
     names_beside,
 )
+from dsprep.sources.labels.numbered_lists import ListedClasses
 from dsprep.sources.labels.table import read_table
 from dsprep.sources.readers import FieldsReader, FileReader
-from dsprep.sources.side_lists import listed_sides
+from dsprep.sources.side_lists import NO_LISTS, ListedSides, below_top, listed_sides
 from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
@@ -73,7 +74,9 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Sou
     if source.list_file:
         return read_lists(source, _texts_of(source, archive), files, known, run_all)
     assert files is not None
-    return _by_directories(source, _with_unreadable(files.below_top(), source), files.top, known)
+    own = files.below_top() if source.kind is not None else below_top(source, files)
+    top = "" if own is files else files.top
+    return _by_directories(source, _with_unreadable(own, source), top, known)
 
 
 def _texts_of(source: Source, archive: Archive | None) -> Iterator[tuple[str, str]]:
@@ -115,8 +118,12 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, source)}")
     only = _only_table(files, root)
-    table, below, sides, depth, files, notes = _with_sides(source, files, known, only)
-    if source.label_regex is not None:
+    table, below, sides, depth, files, notes, listed = _with_sides(source, files, known, only)
+    numbers: pl.Series | None
+    if listed is not None:
+        numbers, classes, more = table["cls"], listed.names, [*listed.findings]
+        table = table.drop("cls")
+    elif source.label_regex is not None:
         numbers, classes, more = classes_in_names(
             below, root, known, source.label_regex, source.choice.label_type
         )
@@ -139,7 +146,7 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     if tells_none and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
-    catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth)))
+    catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth, listed)))
     if numbers is not None:
         catalog = _with_labels(catalog, numbers)
     catalog = replace(catalog, table=compact(catalog.table.get_columns()))
@@ -156,6 +163,7 @@ class _Sided(NamedTuple):
         depth: The depth of directories that are sides, from 1; 0 if there are none.
         files: The files, without lists that were read.
         notes: What was noticed.
+        listed: The classes that lists tell, if they do; the table has them as `cls`.
     """
 
     table: pl.DataFrame
@@ -164,6 +172,7 @@ class _Sided(NamedTuple):
     depth: int
     files: Files
     notes: list[Finding]
+    listed: ListedClasses | None = None
 
 
 def _with_sides(source: Source, files: Files, known: Known, only: str) -> _Sided:
@@ -171,42 +180,48 @@ def _with_sides(source: Source, files: Files, known: Known, only: str) -> _Sided
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
     paths, is_named = table["path"], source.kind is not None
     depth = source.sides_from or depth_unless_classes(paths, known, source.root, is_named)
+    listed = NO_LISTS
+    if not is_named:
+        listed = listed_sides(source, files, paths, known=known, are_divided=bool(depth))
+    if listed.classes is not None:
+        table = table.with_columns(listed.classes.numbers)
+    left = [each for each in files.findings if each.path not in listed.read]
+    files = files._replace(findings=left)
     if not depth:
-        return _sides_by_lists(source, files, table)
+        return _sides_by_lists(files, table, listed)
     below, sides, column = sides_of(paths, depth, source.root)
-    notes = []
+    notes = [*listed.findings]
     if source.sides_from is None:
         beside = advise(TABLE_BESIDE, only, path=only)
         unread = f"; {beside.seen}: {beside.do}" if beside else ""
-        notes = [Finding("note", "", f"{said_of_sides(sides)}{unread}")]
-    return _Sided(table.with_columns(column), below, sides, depth, files, notes)
+        notes.append(Finding("note", "", f"{said_of_sides(sides)}{unread}"))
+    table = table.with_columns(column)
+    return _Sided(table, below, sides, depth, files, notes, listed.classes)
 
 
-def _sides_by_lists(source: Source, files: Files, table: pl.DataFrame) -> _Sided:
+def _sides_by_lists(files: Files, table: pl.DataFrame, listed: ListedSides) -> _Sided:
     """Take the sides of images from lists; images that these do not name are left out."""
-    paths = table["path"]
-    if source.kind is not None:
-        return _Sided(table, paths, (), 0, files, [])
-    listed = listed_sides(source, files, paths)
     if not listed.names:
-        return _Sided(table, paths, (), 0, files, [*listed.findings])
+        return _Sided(table, table["path"], (), 0, files, [*listed.findings])
     table = table.with_columns(pl.Series("side", listed.numbers, dtype=pl.Int64))
     lost = table.filter(pl.col("side").is_null())["path"]
     table = table.drop_nulls("side").with_columns(index=pl.int_range(pl.len()))
-    left = [each for each in files.findings if each.path not in listed.read]
     notes = [*listed.findings, *(Finding("unlisted", path) for path in lost)]
-    files = files._replace(findings=left)
-    return _Sided(table, table["path"], listed.names, 0, files, notes)
+    return _Sided(table, table["path"], listed.names, 0, files, notes, listed.classes)
 
 
-def _inferred(source: Source, catalog: Catalog, depth: int) -> Iterator[Inferred]:
+def _inferred(
+    source: Source, catalog: Catalog, depth: int, listed: ListedClasses | None
+) -> Iterator[Inferred]:
     """Yield what the names of directories and files tell, for a layout."""
     if catalog.sides and depth:
         yield Inferred("sides_from", depth, said_of_sides(catalog.sides))
     elif catalog.sides:
         named = format_some(catalog.sides)
         yield Inferred("sides_from", None, f"lists tell the sides: {named}")
-    if catalog.classes is None:
+    if listed is not None:
+        yield Inferred("classes", catalog.classes, "lists tell the number of each image")
+    elif catalog.classes is None:
         why = "nothing tells the labels of the images: a table, a list or names of files could"
         yield Inferred("labels", None, why)
     elif source.label_regex is None:
