@@ -17,17 +17,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
-from dsprep.places.names import is_left_out, is_side_alone, is_word_for_files
-from dsprep.sources.annotation_kind import DirectoryAbove
+from dsprep.places.names import is_left_out
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import (
-    HEADS_OF_GROUP,
     NAMING,
     begins_like_image,
     group_of,
     groups_of,
     groups_with_others,
-    head_of,
     is_harmless,
     is_what_it_says,
     may_be_of_image,
@@ -62,7 +59,7 @@ LEAVES_OUT = "--leave-out"
 STEMS = 1000  # names in heads that are looked up among those of the images
 SOME = 50  # images, or rows of a table: half of them show whether both belong together
 
-_GUESSED = re.compile(
+GUESSED = re.compile(
     r"(?i)(?:^|[/_.-])(?:pred(?:iction)?s?|submissions?|scores?|results?|logits|probs?|features?"
     r"|embeddings?|metrics|history)(?=[_.-][^/]*$)"
 )
@@ -218,8 +215,6 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     """
     catalog, findings = found
     findings = without_used(with_statuses(findings, source.leave_out), source)
-    if files.archive is None:
-        findings += _notes_above(source, catalog)
     left = _left_over(findings)
     are_chosen = source.chooses or bool(source.extensions)
     groups = groups_of(left) if are_chosen else groups_with_others(left)
@@ -247,43 +242,6 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
 
 
-def _notes_above(source: Source, catalog: Catalog) -> list[Finding]:
-    """Note which files beside the directory of images name these, if nothing labels them.
-
-    `images/` and `train.csv` are one data set. What lies beside a directory of another name may be
-    anybody's.
-    """
-    full = full_path(source.root)
-    above, _, name = full.rpartition("/")
-    is_part = is_word_for_files(name) or is_side_alone(name)
-    if source.chooses or source.others or not (is_part and above and lacks_labels(catalog)):
-        return []
-    entries = DirectoryAbove(above, name).entries
-    texts = (path for path in sorted(entries) if extension_in(path) in NAMING)
-    own = [path for path in texts if not is_harmless(path) and entries[path].is_file()]
-    notes = []
-    for some in groups_of(own).values():
-        for path in some[:HEADS_OF_GROUP]:
-            head = head_of(entries[path].path) or b""
-            named = "" if _GUESSED.search(path) else names_of(path, head, catalog.table["path"])
-            if named:
-                takes = _option_for(entries[path].path, head)
-                notes.append(_not_read(f"{entries[path].path} {NAMES} {named}", takes))
-    return notes
-
-
-def _option_for(path: str, head: bytes) -> str:
-    """Say which option takes a file that names images."""
-    from dsprep.sources.annotated.boxes import columns_of, holds_boxes
-
-    kind = kind_by_content(path, head)
-    if kind is None and holds_boxes(columns_of(text_of(head))):
-        return f"--annotations {shlex.quote(path)} takes boxes of a table"
-    if kind is None:
-        return f"--labels {shlex.quote(path)} takes the labels of a table"
-    return kind.advice or f"--annotations {shlex.quote(path)} takes annotations of {kind.name}"
-
-
 def _said_of(
     source: Source, catalog: Catalog, paths: Sequence[str], heads: Mapping[str, bytes]
 ) -> tuple[dict[str, Finding], list[Finding]]:
@@ -304,14 +262,14 @@ def _said_of(
         if is_bare and extension_in(path) in _BESIDE:
             told.setdefault(path, Finding("left-over", path, detail))
         elif path not in said:
-            notes.append(_not_read(f"{path} {detail}"))
+            notes.append(not_read(f"{path} {detail}"))
     if is_bare:
         matrices = (path for path in others if extension_in(path) == ".mat")
         told = {path: Finding("left-over", path, OF_MATLAB) for path in matrices} | told
     if not source.chooses:
         return told | said, notes
     first = {group_of(path): finding for path, finding in reversed(said.items())}
-    notes += [_not_read(f"{each.path} {each.detail}") for each in first.values() if each.detail]
+    notes += [not_read(f"{each.path} {each.detail}") for each in first.values() if each.detail]
     return told, notes
 
 
@@ -344,18 +302,19 @@ def _names_in(
         named = names_of(path, head, images) if extension_in(path) in NAMING else ""
         if not named:
             continue
-        if _GUESSED.search(path):
-            notes.append(_not_read(f"{path} {NAMES} {named}", "its name is that of predictions"))
+        if GUESSED.search(path):
+            notes.append(not_read(f"{path} {NAMES} {named}", "its name is that of predictions"))
         elif is_bare:
             told[path] = Finding("left-over", path, f"{NAMES} {named}")
         else:
             is_list = extension_in(path) == ".lst"
             takes = "--list takes a list" if is_list else "--labels takes the labels of a table"
-            notes.append(_not_read(f"{path} {NAMES} {named}", takes))
+            notes.append(not_read(f"{path} {NAMES} {named}", takes))
     return told, notes
 
 
-def _not_read(what: str, why: str = "") -> Finding:
+def not_read(what: str, why: str = "") -> Finding:
+    """Return the note that something is not read, and what reads it."""
     return Finding("note", "", f"{what} and is not read{f': {why}' if why else ''}")
 
 
@@ -406,6 +365,13 @@ def names_of(path: str, head: bytes, images: pl.Series) -> str:
     return ""
 
 
+def share_of(names: Sequence[str], images: pl.Series) -> float:
+    """Return the share of names that are those of images, which masks may add something to."""
+    stems = [[*_stems_of(name)] for name in names]
+    known = _stems_among(images, {stem for own in stems for stem in own})
+    return sum(not known.isdisjoint(own) for own in stems) / max(1, len(names))
+
+
 def _stem_of(text: str) -> str:
     """Return what may be the stem of an image; leading zeros of a number do not count."""
     base = _COUNT.sub("", text).replace("\\", "/").rpartition("/")[2]
@@ -427,7 +393,7 @@ def _beside(paths: Sequence[str], images: pl.Series) -> Mapping[str, str]:
     found = {}
     for extension in sorted((_BESIDE | _ARRAYS).intersection(map(extension_in, paths))):
         own = [path for path in paths if extension_in(path) == extension]
-        own = [path for path in own if not _GUESSED.search(path)]
+        own = [path for path in own if not GUESSED.search(path)]
         known = {stem: path for path in reversed(own) for stem in _stems_of(path)}
         hits = [stem for stem in stems if stem in known]
         if len(own) > 1 and 2 * len(hits) >= len(stems):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _MOST_LISTS = 32  # more files with the word of a side in their names are those of images
+_LOOKED_AT = 50  # names at the beginning of a list
+_NAME_IN_JSON = re.compile(r'"([^"]{1,300})"')
 _NAMES_BY_CLASS = re.compile(r'\s*\{\s*"[^"]*"\s*:\s*\[\s*"')  # how `train.json` of Food-101 begins
 
 
@@ -45,19 +47,46 @@ def _is_called_so(path: str) -> bool:
     return side_name(_stem(path)) is not None and is_word_for_files(_stem(path))
 
 
-def _lists_in(place: AnnotatedPlace) -> tuple[list[str], list[str]]:
-    """Return the lists of sides, and those of them that begin with a class number for each image.
+def side_of_list(path: str) -> str:
+    """Return the side whose list a file may be, by its name; empty if it is none."""
+    found = side_name(_stem(path)) if path.lower().endswith((".txt", ".json")) else None
+    return "" if found is None else found.side
 
-    The latter may be called anything with the word of a side: `places365_train_standard.txt`.
+
+class BegunList(NamedTuple):
+    """How a list of a side begins: the first names, and whether each has a class number."""
+
+    names: Sequence[str]
+    has_numbers: bool
+
+
+def begun_list(path: str, head: bytes) -> BegunList | None:
+    """Return how a list begins; None if a file is none.
+
+    With numbers, it may be called anything with the word of a side: `places365_train_standard.txt`.
     """
-    texts = (path for path in place.others if path.lower().endswith((".txt", ".json")))
-    called = [path for path in texts if side_name(_stem(path)) is not None]
+    text = text_of(head)
+    if begins_with_numbers(text):
+        lines = [line for line in map(str.strip, lines_of(text)[:_LOOKED_AT]) if line]
+        return BegunList([line.rpartition(" ")[0] for line in lines], True)
+    if not _is_called_so(path):
+        return None
+    if path.lower().endswith(".txt"):
+        lines = [line for line in map(str.strip, lines_of(text)[:_LOOKED_AT]) if line]
+        return BegunList(lines, False)
+    if _NAMES_BY_CLASS.match(text):
+        return BegunList(_NAME_IN_JSON.findall(text)[:_LOOKED_AT], False)
+    return None
+
+
+def _lists_in(place: AnnotatedPlace) -> tuple[list[str], list[str]]:
+    """Return the lists of sides, and those of them that have a class number for each image."""
+    called = [path for path in place.others if side_of_list(path)]
     heads = place.heads_of(called) if len(called) <= _MOST_LISTS else {}
-    begins = {path: text_of(head) for path, head in heads.items()}
-    numbered = [path for path in begins if begins_with_numbers(begins[path])]
-    by_class = (path for path in begins if _NAMES_BY_CLASS.match(begins[path]))
-    lists = {*lists_among(place.others), *numbered, *filter(_is_called_so, by_class)}
-    return sorted(lists), numbered
+    begun = {path: begun_list(path, head) for path, head in heads.items()}
+    found = {path: each for path, each in begun.items() if each is not None}
+    numbered = [path for path, each in found.items() if each.has_numbers]
+    return sorted({*lists_among(place.others), *found}), numbered
 
 
 def below_top(source: Source, files: Files) -> Files:

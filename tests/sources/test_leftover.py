@@ -869,6 +869,31 @@ def test_a_table_beside_the_directory_of_images_is_a_note(tmp_path: Path) -> Non
     assert "train.csv" not in notes(read(root / "data/mine")[1])
 
 
+def test_lists_and_masks_beside_the_directory_of_images_are_notes(tmp_path: Path) -> None:
+    images = [f"{each}.jpg" for each in "abcd"]
+    root = write(tmp_path, {f"set/images/{each}": None for each in images})
+    write(root, {f"set/annotations/{each}_mask.png": None for each in "abcd"})
+    write(root, {f"set/thumbs/{each}": None for each in images})
+    lists = {"train": "".join(f"{each}\n" for each in images[:3]), "val": "d.jpg\n"}
+    write(root, {f"set/meta/{side}.txt": text for side, text in lists.items()})
+    above = root / "set"
+    said = notes(read(above / "images")[1])
+    way = f"names the images of a side and is not read: to take such lists, give {above} as SOURCE"
+    assert f"{above}/meta/train.txt {way}" in said
+    masks = f"{above}/annotations has images of the same names and is not read: --masks {above}/ann"
+    assert masks in said
+    assert "thumbs" not in said
+    # of a side
+    numbers = {f"set/{side}.txt": text.replace("\n", " 0\n") for side, text in lists.items()}
+    write(root, {"set/images/val/d.jpg": None, "set/annotations/val/d.png": None} | numbers)
+    write(root, {f"set/images/train/{each}": None for each in images[:3]})
+    said = notes(read(above / "images/val")[1])
+    assert f"{above}/annotations/val has images of the same names" in said
+    write(root, {"set/images/val.txt": numbers["set/val.txt"]})
+    said = notes(read(above / "images/val")[1])
+    assert f"{above}/images/val.txt names the images of a side and is not read" in said
+
+
 def test_inspect_shows_the_images_of_what_cannot_be_packed(tmp_path: Path) -> None:
     boxes = "image,bbox\n" + "".join(f'{each},"[30, 5, 30, 40]"\n' for each in IMAGES)
     told = coco([*IMAGES], [box(1, 1)])

@@ -53,6 +53,7 @@ class ImagesKind(SourceKind):
             elif not source.chooses:
                 scans = list(scan_below(source.root, source.suffixes, run_all))
         from dsprep.places.files import Files, images_of, list_files, require_images_alone
+        from dsprep.sources.beside import notes_beside
         from dsprep.sources.leftover import looked_into
         from dsprep.sources.likely_masks import without_masks
         from dsprep.sources.pictures.tree import read_tree
@@ -73,8 +74,11 @@ class ImagesKind(SourceKind):
         if files is not None and source.kind is None and not source.chooses:
             require_images_alone(files, source.root)
             files = without_masks(source.root, files)
-        found = read_tree(source, files, run_all)
+        read = read_tree(source, files, run_all)
         if source.kind is not None:
-            return found
-        files = files or Files(found[0].table, [], [], heads={})  # what a list names was found
-        return looked_into(source, files, found, run_all)
+            return read
+        files = files or Files(read[0].table, [], [], heads={})  # what a list names was found
+        catalog, findings = looked_into(source, files, read, run_all)
+        if files.archive is None:
+            findings += notes_beside(source, catalog)
+        return catalog, findings

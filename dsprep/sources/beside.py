@@ -1,0 +1,124 @@
+"""What lies beside the directory of images that a user names: tables, lists and masks, as notes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dsprep.findings import Finding
+from dsprep.places.names import is_side_alone, is_word_for_files, side_above, usual_side
+from dsprep.sample import image_kind_of
+from dsprep.sources.annotation_kind import DirectoryAbove
+from dsprep.sources.annotation_kinds import kind_by_content
+from dsprep.sources.heads import HEADS_OF_GROUP, NAMING, groups_of, head_of, is_harmless
+from dsprep.sources.leftover import GUESSED, NAMES, SOME, lacks_labels, names_of, not_read, share_of
+from dsprep.sources.mask_names import is_for_masks
+from dsprep.sources.unread import text_of
+from dsprep.storage.files import DirectoryEntry, entries, full_path
+from dsprep.units import extension_in
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.catalog import Catalog
+    from dsprep.sources.source import Source
+
+_OF_LISTS = ("meta", "lists", "splits", "imagesets")  # directories that may hold lists of sides
+
+
+def notes_beside(source: Source, catalog: Catalog) -> list[Finding]:
+    """Note what beside the directory of images may be for these, if nothing tells as much of them.
+
+    `images/`, `masks/` and `train.csv` are one data set. What lies beside a directory of another
+    name may be anybody's.
+    """
+    above, _, name = full_path(source.root).rpartition("/")
+    if source.others or not above or not is_word_for_files(name):
+        return []
+    beside, images, findings = DirectoryAbove(above, name), catalog.table["path"], list[Finding]()
+    if not source.chooses:
+        is_bare = lacks_labels(catalog)
+        lists = [] if catalog.sides else _lists(beside, images, is_bare)
+        if lists:
+            takes = f"to take such lists, give {shlex.quote(above)} as SOURCE"
+            findings.append(not_read(f"{lists[0]} {NAMES} the images of a side", takes))
+        findings += [*_tables(beside, images, lists)] if is_bare else []
+    if catalog.annotated is None:
+        findings += _masks(beside, name, images)
+    return findings
+
+
+def _lists(above: DirectoryAbove, images: pl.Series, is_bare: bool) -> Sequence[str]:
+    """Return the lists that tell the sides of images, or their classes if nothing else does."""
+    from dsprep.sources.side_lists import begun_list, side_of_list  # imported late: loads polars
+
+    inside = (each for name in _OF_LISTS for each in above.inside(name))
+    texts = [each for each in (*above.entries.values(), *inside) if side_of_list(each.name)]
+    sides, found, has_numbers = set[str](), list[str](), False
+    for each in texts[:SOME]:
+        begun = begun_list(each.name, head_of(each.path) or b"") if each.is_file() else None
+        if begun is not None and share_of(begun.names, images) >= 0.5:
+            found.append(each.path)
+            sides.add(side_of_list(each.name))
+            has_numbers |= begun.has_numbers
+    return sorted(found) if len(sides) > 1 or (has_numbers and is_bare) else ()
+
+
+def _tables(above: DirectoryAbove, images: pl.Series, lists: Sequence[str]) -> Iterator[Finding]:
+    """Note which other files name the images."""
+    texts = (path for path in sorted(above.entries) if extension_in(path) in NAMING)
+    own = (path for path in texts if not is_harmless(path) and above.entries[path].is_file())
+    for some in groups_of(path for path in own if above.entries[path].path not in lists).values():
+        for path in some[:HEADS_OF_GROUP]:
+            full = above.entries[path].path
+            head = head_of(full) or b""
+            if named := "" if GUESSED.search(path) else names_of(path, head, images):
+                yield not_read(f"{full} {NAMES} {named}", _option_for(full, head))
+
+
+def _option_for(path: str, head: bytes) -> str:
+    """Say which option takes a file that names images."""
+    from dsprep.sources.annotated.boxes import columns_of, holds_boxes
+
+    kind = kind_by_content(path, head)
+    if kind is None and holds_boxes(columns_of(text_of(head))):
+        return f"--annotations {shlex.quote(path)} takes boxes of a table"
+    if kind is None:
+        return f"--labels {shlex.quote(path)} takes the labels of a table"
+    return kind.advice or f"--annotations {shlex.quote(path)} takes annotations of {kind.name}"
+
+
+def _masks(above: DirectoryAbove, name: str, images: pl.Series) -> Iterator[Finding]:
+    """Note which directories are called like masks and have images of the same names.
+
+    Beside `images/train`, these may be `masks/train`.
+    """
+    places = [each.path for each in above.entries.values() if _may_have_masks(each, name)]
+    if is_side_alone(name):
+        parent, _, own = above.path.rpartition("/")
+        beside = DirectoryAbove(parent, own).entries.values() if parent else ()
+        places += [f"{each.path}/{name}" for each in beside if _may_have_masks(each, own)]
+    for path in sorted(places):
+        names = [each.name for each in islice(_images_in(path), SOME)]
+        if names and share_of(names, images) >= 0.5:
+            takes = f"--masks {shlex.quote(path)} takes masks"
+            yield not_read(f"{path} has images of the same names", takes)
+
+
+def _may_have_masks(entry: DirectoryEntry, name: str) -> bool:
+    """Return whether an entry beside a directory is called like masks, and not of another side."""
+    side = side_above(f"{entry.name}/")
+    is_other = entry.name == name or (side and is_side_alone(name) and side != usual_side(name))
+    return not is_other and is_for_masks(entry.name) and entry.is_dir()
+
+
+def _images_in(path: str, depth: int = 1) -> Iterator[DirectoryEntry]:
+    """Yield the images in a directory or, if it has none, in the first directory in it."""
+    inside = [*islice(entries(path), SOME)]
+    images = [each for each in inside if image_kind_of(each.name)]
+    below = min((each.path for each in inside if depth and each.is_dir()), default="")
+    if not images and below:
+        images = [*_images_in(below, depth - 1)]
+    yield from images
