@@ -169,6 +169,7 @@ def write_lines(report: WriteReport) -> Iterator[str]:
         ("sides", sides),
         ("classes", classes),
         ("objects", objects_text(report.objects)),
+        ("masks", _masks_text(report)),
         ("chosen", chosen),
         ("existing", report.existing and f"{report.existing:,}, left out"),
         ("rejected", report.rejects and f"{len(report.rejects):,}"),
@@ -187,6 +188,17 @@ def write_lines(report: WriteReport) -> Iterator[str]:
         yield from ("", f"{count} cannot be written" if planned else where)
         rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
         yield from (f"  {text}" for text in some_of(rejects, _SHOWN))
+
+
+def _masks_text(report: WriteReport) -> str:
+    """Return whether all samples have a mask, and of how many classes; empty without masks."""
+    fields = (report.schema or {}).get("fields", ())
+    mask = next((each for each in fields if each["type"] == "mask"), None)
+    if mask is None:
+        return ""
+    count = len(mask.get("names", ()))
+    of_samples = "some samples have one" if mask.get("missing") else "each sample has one"
+    return f"{of_samples}, of {format_count(count, 'class')}" if count else of_samples
 
 
 def shards_line(report: WriteReport) -> str:

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import dsprep
+from dsprep.cli.report import write_lines
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -332,5 +333,45 @@ def test_further_masks_of_an_image_are_told(tmp_path: Path) -> None:
     notes = [each.detail for each in findings if each.kind == "note"]
     assert [note.partition(f" in {root} ")[::2] for note in notes] == [
         ("1 file", "without an image: b/c_mask_1.png"),
-        ("1 file", "not read, as a sample has one mask: a/a0_mask_1.png"),
+        (
+            "1 file",
+            f"not read, as a sample has one mask; --masks '{root}/*_mask*.png' joins them: "
+            "a/a0_mask_1.png",
+        ),
     ]
+
+
+def test_a_pattern_joins_the_masks_of_an_image(tmp_path: Path) -> None:
+    root = tmp_path / "busi"
+    root.mkdir()
+    for at, name in enumerate(("benign (1)", "benign (2)")):
+        Image.frombytes("RGB", SIZE, Random(at).randbytes(3 * 48)).save(root / f"{name}.png")
+    pixels = {"(1)_mask": (0, 1), "(1)_mask_1": (2, 1), "(1)_mask_2": (4, 1), "(2)_mask": (0, 1)}
+
+    def mask(name: str, column: int, value: int) -> None:
+        picture = Image.new("L", SIZE)
+        picture.putpixel((column, 0), value)
+        picture.save(root / f"benign {name}.png")
+
+    for name, (column, value) in pixels.items():
+        mask(name, column, value)
+    options: Any = {"to": "webdataset", "workers": 1}
+    for place in (root, archived(root, "zip", "")):
+        out = tmp_path / f"out-{Path(place).suffix}"
+        report = dsprep.pack(place, out, masks=f"{place}/*_mask*.png", **options)
+        assert "1 image with several masks, which are joined" in report.notes
+        assert "  masks     each sample has one" in [*write_lines(report)]
+        with tarfile.open(out / "train-000000.tar") as shard:
+            found = shard.extractfile("benign (1).mask.png")
+            assert found is not None
+            assert Image.open(BytesIO(found.read())).tobytes() == bytes([1, 0, 1, 0, 1, *[0] * 43])
+            plain = shard.extractfile("benign (2).mask.png")
+            assert plain is not None
+            assert plain.read() == (root / "benign (2)_mask.png").read_bytes()
+    # files that the pattern does not mean are no samples
+    report = dsprep.pack(root, tmp_path / "few", masks=f"{root}/*_mask.png", **options)
+    assert report.samples == 2
+    assert any("2 files called like masks and not in " in note for note in report.notes)
+    mask("(1)_mask_1", 2, 3)
+    with pytest.raises(SourceError, match="its 3 masks have pixels of the classes 1, 3, and only"):
+        dsprep.pack(root, tmp_path / "bad", masks=f"{root}/*_mask*.png", **options)

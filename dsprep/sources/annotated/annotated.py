@@ -8,7 +8,7 @@ of their own, each with the function that scans what one tool writes.
 from __future__ import annotations
 
 import posixpath
-import re
+import shlex
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
@@ -32,11 +32,13 @@ from dsprep.sources.annotated.image_values import ImageValues, OfSamples, values
 from dsprep.sources.annotated.mask_files import (
     MaskFiles,
     find_masks,
+    is_further,
+    joining,
     mask_files,
     mask_names,
     without_mask_files,
 )
-from dsprep.sources.annotated.masks import Masks, TableMasks
+from dsprep.sources.annotated.masks import MaskData, Masks, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 OBJECTS, MASK = "objects", "mask"  # the names of the fields
 _NONE = -1  # the number of an image without annotations
 _SHOWN = 3  # examples in a message
-_NUMBERED = re.compile(r"_\d+\.[^./]+$")
 _AT_ONCE = 1 << 16  # rows of a table
 
 
@@ -138,7 +139,7 @@ class AnnotatedReader(Wrapper):
             if value is not None
         }
 
-    def _mask_files(self, rows: Rows) -> Iterator[bytes | BadSample | None]:
+    def _mask_files(self, rows: Rows) -> Iterator[MaskData]:
         """Read the files of masks; None for an image without one."""
         if not isinstance(self.masks, Masks):
             return repeat(None, len(rows.ids))
@@ -412,13 +413,18 @@ def _masks_of(
         return None, [], []
     masks, others = find_masks(source, beside, paths, images)
     stems = {posixpath.splitext(path)[0] for path in masks.paths if path}
-    again = [path for path in others if _NUMBERED.sub("", path) in stems]  # `1_mask_1.png`
+    again = [path for path in others if is_further(path, stems)]
     alone = sorted({*others}.difference(again))
     notes = []
-    for files, why in (alone, "without an image"), (again, "not read, as a sample has one mask"):
+    joins = shlex.quote(joining(str(source.masks), again[0])) if again else ""
+    why_again = f"not read, as a sample has one mask; --masks {joins} joins them"
+    for files, why in (alone, "without an image"), (again, why_again):
         if files:
             said = f"{format_count(len(files), 'file')} in {source.masks} {why}"
             notes.append(f"{said}: {format_some(files)}")
+    if masks.further:
+        joined = sum(map(bool, masks.further[0].paths))
+        notes.append(f"{format_count(joined, 'image')} with several masks, which are joined")
     bare = sum(not masks.paths[row] for row in rows)
     if bare:
         notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")

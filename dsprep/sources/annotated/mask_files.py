@@ -6,6 +6,7 @@ Sides never mix: an image in ``train`` has no mask in ``val``.
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
 _BEGIN = "mask_"
+_NUMBERED = re.compile(r"_\d+\.[^./]+$")  # what further masks of an image end in: `1_mask_1.png`
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
 _DEEPEST = 64  # directories above a mask in an archive
 
@@ -46,6 +48,8 @@ class MaskFiles(NamedTuple):
         inside: What of its path lies below the directory of the images; empty for this itself, and
             None if it lies elsewhere.
         above: What of the path of the images lies below it, likewise.
+        pattern: Whether a pattern chooses the files.
+        others: The files there that the pattern does not mean.
     """
 
     root: str
@@ -53,6 +57,8 @@ class MaskFiles(NamedTuple):
     places: Mapping[str, tuple[int, int]] | None
     inside: str | None
     above: str | None
+    pattern: bool = False
+    others: Collection[str] = ()
 
     def masks(self, paths: Sequence[str]) -> Masks:
         """Return some of these as the masks of images; an empty path is that of none."""
@@ -83,7 +89,8 @@ def masks_among(root: str, files: Files, paths: Sequence[str]) -> Masks:
     nothing = [0] * (len(columns) - 1)
     masks = [rows.get(path, nothing) for path in paths]
     sizes, *places = ([row[at] for row in masks] for at in range(len(nothing)))
-    return Masks(root, tuple(paths), sizes, None, None, (), *places)
+    found = Masks(root, tuple(paths), sizes)
+    return replace(found, offsets=places[0], stored=places[1]) if places else found
 
 
 def mask_files(source: Source, files: Files, run_all: RunAll) -> MaskFiles:
@@ -100,11 +107,11 @@ def mask_files(source: Source, files: Files, run_all: RunAll) -> MaskFiles:
     else:
         _require_directory(root)
         full, images, sizes = full_path(root), full_path(source.root), files_below(root, run_all)
-    if pattern:
-        sizes = {path: size for path, size in sizes.items() if _is_like(path, pattern)}
-    if not sizes:
+    meant = {path: size for path, size in sizes.items() if _is_like(path, pattern or "*")}
+    if not meant:
         raise OptionError(f"--masks {source.masks}: holds no PNG, GIF, BMP or TIFF")
-    return MaskFiles(root, sizes, places, _within(full, images), _within(images, full))
+    inside, above = _within(full, images), _within(images, full)
+    return MaskFiles(root, meant, places, inside, above, bool(pattern), sizes.keys() - meant.keys())
 
 
 def _divided(masks: str) -> tuple[str, str]:
@@ -225,8 +232,18 @@ def without_mask_files(source: Source, files: Files, masks: MaskFiles) -> Files:
         return files
     own = {*_found(masks, table["path"].sort().to_list())} - {""}
     calls = {convention(each) for each in own if is_called_mask(each)}
-    alike = {each for each in masks.sizes if is_called_mask(each) and convention(each) in calls}
-    return files._replace(table=table.filter(~path.is_in(list(masks.as_images(own | alike)))))
+    every = (*masks.sizes, *masks.others)
+    alike = {each for each in every if is_called_mask(each) and convention(each) in calls}
+    findings = [*files.findings, *_not_meant(source, sorted(alike.intersection(masks.others)))]
+    samples = table.filter(~path.is_in(list(masks.as_images(own | alike))))
+    return files._replace(table=samples, findings=findings)
+
+
+def _not_meant(source: Source, paths: Sequence[str]) -> Iterator[Finding]:
+    """Note which files are called like masks, and that the pattern of masks does not mean them."""
+    if paths:
+        said = f"{format_count(len(paths), 'file')} called like masks and not in {source.masks}"
+        yield Finding("note", "", f"{said}: {format_some(paths)}")
 
 
 def _lossy(masks: MaskFiles, paths: Sequence[str]) -> Iterator[Finding]:
@@ -262,9 +279,36 @@ def find_masks(
             f"{files.root}: not one of its {format_count(len(files.sizes), 'file')} is called like "
             f"an image, {next(iter(files.sizes))!r} and {paths[0]!r} for example"
         )
-    masks = replace(files.masks(found), colors=_colors(source), values=_values(source))
+    layers = [found, *(_further(files, found) if files.pattern else ())]
+    masks, *further = (files.masks(layer) for layer in layers)
+    colors, values = _colors(source), _values(source)
+    masks = replace(masks, colors=colors, values=values, further=tuple(further))
     require_numbers(masks, images)
-    return masks, sorted(files.sizes.keys() - {*found, *files.as_below(paths)})
+    used = {path for layer in layers for path in layer}
+    return masks, sorted(files.sizes.keys() - {*used, *files.as_below(paths)})
+
+
+def is_further(path: str, stems: Collection[str]) -> bool:
+    """Return whether a file is called like a further mask, as `1_mask_1.png` beside `1_mask`."""
+    return _NUMBERED.sub("", path) in stems
+
+
+def joining(root: str, further: str) -> str:
+    """Return the pattern that takes the masks of an image and further ones, given one of these."""
+    stem = _NUMBERED.sub("", posixpath.basename(further))
+    ending = stem[stem.rfind("_") :] if "_" in stem else ""
+    return posixpath.join(root, f"*{ending}*{extension_in(further)}")
+
+
+def _further(files: MaskFiles, found: Sequence[str]) -> Iterator[list[str]]:
+    """Yield further masks of the images, one of each at a time, in the order of their numbers."""
+    own: dict[str, list[str]] = {posixpath.splitext(path)[0]: [] for path in found if path}
+    more = [path for path in files.sizes if is_further(path, own)]
+    for path in sorted(more, key=lambda path: (len(path), path)):
+        own[_NUMBERED.sub("", path)].append(path)
+    of_each = [own[posixpath.splitext(path)[0]] if path else [] for path in found]
+    for number in range(max(map(len, of_each), default=0)):
+        yield [each[number] if number < len(each) else "" for each in of_each]
 
 
 def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:

@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeAlias
 
 from dsprep.annotations.masks import (
     IGNORED,
@@ -24,7 +26,7 @@ from dsprep.images.transform import decoded, upright_size
 from dsprep.places.archive import ArchiveReader
 from dsprep.rows import Reader
 from dsprep.storage.files import read_sized, results
-from dsprep.units import quoted
+from dsprep.units import format_some, quoted
 
 _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
@@ -32,6 +34,9 @@ _LARGEST = 1 << 28  # maximum size of a mask, in pixels
 _WITHOUT_PIXELS = "segment without pixels, kept in objects all the same"
 WRONG = -1  # stands for the class of a row that is wrong
 NOT_THERE = -1  # stands for the size of a file that annotations name, and that is not there
+
+MaskData: TypeAlias = bytes | Sequence[bytes] | BadSample | None
+"""The file of a mask, or several that are joined, or why they were not read; None without any."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Masks:
     # where each begins in the archive of the images, and its bytes there; empty for files
     offsets: Sequence[int] = ()
     stored: Sequence[int] = ()
+    # further masks of the same images, which are joined with these: `1_mask_1.png`
+    further: tuple[Masks, ...] = ()
 
     def of(self, numbers: Sequence[int]) -> Masks:
         """Return the masks of images, given the number of each here; -1 has none."""
@@ -55,56 +62,62 @@ class Masks:
             [column[at] if at >= 0 else 0 for at in numbers] if column else ()
             for column in (self.sizes, self.offsets, self.stored)
         )
-        return replace(self, paths=paths, sizes=sizes, offsets=offsets, stored=stored)
+        further = tuple(each.of(numbers) for each in self.further)
+        masks = replace(self, paths=paths, sizes=sizes, offsets=offsets, stored=stored)
+        return replace(masks, further=further)
 
     def digest(self) -> bytes:
         """Identify the files, by names and sizes, and what their pixels mean."""
         facts = (self.paths, list(self.sizes), self.colors, self.values)
-        return repr(facts).encode()
+        return repr(facts).encode() + b"".join(each.digest() for each in self.further)
 
-    def files(self, numbers: Sequence[int], images: Reader) -> Iterator[bytes | BadSample | None]:
+    def files(self, numbers: Sequence[int], images: Reader) -> Iterator[MaskData]:
         """Read the masks of images as they are; None for an image without one.
 
         Args:
             numbers: The numbers of the images.
             images: What reads the images: the reader of their archive, if masks lie in that.
         """
-        own = [at for at in numbers if self.paths[at] and self.sizes[at] != NOT_THERE]
+        layers = (self, *self.further)
+        wanted = [(layer, at) for at in numbers for layer in layers if layer.paths[at]]
+        own = [(layer, at) for layer, at in wanted if layer.sizes[at] != NOT_THERE]
         if self.offsets:
             assert isinstance(images, ArchiveReader)
             found = images.members(
-                (self.offsets[at], self.stored[at], self.sizes[at]) for at in own
+                (layer.offsets[at], layer.stored[at], layer.sizes[at]) for layer, at in own
             )
         else:
-            sizes = [self.sizes[at] for at in own]
-            found = results(self.root, self._file, own, sizes=sizes)
+            sizes = [layer.sizes[at] for layer, at in own]
+            paths = [layer.paths[at] for layer, at in own]
+            found = results(self.root, self._file, paths, sizes, sizes=sizes)
         for at in numbers:
-            each: bytes | BadSample | None = None
-            if self.paths[at] and self.sizes[at] == NOT_THERE:
-                each = BadSample(f"is not there: {quoted(self.paths[at])}")
-            elif self.paths[at]:
-                each = next(found)
-            if isinstance(each, BadSample):
-                each = BadSample(f"its mask {each}")
-            yield each
+            read = [layer._lost(at) or next(found) for layer in layers if layer.paths[at]]
+            wrong = [each for each in read if isinstance(each, BadSample)]
+            masks = [each for each in read if isinstance(each, bytes)]
+            if wrong:
+                yield BadSample(f"its mask {wrong[0]}")
+            else:
+                yield masks if len(masks) > 1 else next(iter(masks), None)
 
-    def _file(self, number: int) -> bytes | BadSample:
+    def _lost(self, number: int) -> BadSample | None:
+        """Return that a mask is not there, if that is known before it is read."""
+        is_lost = self.sizes[number] == NOT_THERE
+        return BadSample(f"is not there: {quoted(self.paths[number])}") if is_lost else None
+
+    def _file(self, path: str, size: int) -> bytes | BadSample:
         try:
-            data = read_sized(os.path.join(self.root, self.paths[number]), self.sizes[number])
+            data = read_sized(os.path.join(self.root, path), size)
         except OSError as error:
             return BadSample(f"cannot be read ({error.strerror})")
         return BadSample("has changed since it was listed") if data is None else data
 
     def mask(
-        self,
-        data: bytes | BadSample | None,
-        objects: Objects | None = None,
-        effects: Counter[str] | None = None,
+        self, data: MaskData, objects: Objects | None = None, effects: Counter[str] | None = None
     ) -> bytes | None:
         """Return a mask.
 
         Args:
-            data: Its file, or why that was not read.
+            data: Its file, or several that are joined, or why they were not read.
             objects: The objects of its image.
             effects: Counts what is odd about it, for the report.
 
@@ -115,7 +128,26 @@ class Masks:
             raise data
         if data is None:
             return None
+        if not isinstance(data, bytes):
+            return self._joined(data)
         return self._read(data, objects or Objects(), Counter() if effects is None else effects)
+
+    def _joined(self, files: Sequence[bytes]) -> bytes:
+        """Return the union of masks that show one class, each another part of it."""
+        from PIL import ImageChops  # slow to load
+
+        pictures = (decoded(each, "its mask", _LARGEST) for each in files)
+        masks = [numbers_of(each, self.colors, self.values) for each in pictures]
+        if len({each.size for each in masks}) > 1:
+            raise BadSample("its masks differ in size")
+        classes = sorted({number for each in masks for number in used_in(each)} - {0})
+        if len(classes) > 1:
+            raise BadSample(
+                f"its {len(masks)} masks have pixels of the classes "
+                f"{format_some([*map(str, classes)])}, and only masks of one class are joined: "
+                "give a pattern of those to take with --masks"
+            )
+        return png_of(reduce(ImageChops.lighter, masks))
 
     def _read(self, data: bytes, objects: Objects, effects: Counter[str]) -> bytes:
         if self.colors is None and self.values is None:
@@ -198,7 +230,9 @@ def _runs(text: str, width: int, height: int) -> Rle:
 def require_numbers(masks: Masks, images: Reader) -> None:
     """Refuse masks if nothing says what their pixels mean, before anything is written."""
     seen: set[int] = set()
-    some = [at for at, path in enumerate(masks.paths) if path][:_LOOKED_AT]
+    some = [at for at, path in enumerate(masks.paths) if path]
+    several = {at for each in masks.further for at, path in enumerate(each.paths) if path}
+    some = sorted(some, key=lambda at: at not in several)[:_LOOKED_AT]
     for number, data in zip(some, masks.files(some, images), strict=True):
         try:
             mask = masks.mask(data) or b""
