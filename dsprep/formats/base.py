@@ -453,6 +453,15 @@ def claim(used: dict[str, str], place: str, each: Field, what: str) -> None:
     used[place] = each.name
 
 
+def without_gaps(names: Sequence[str]) -> str:
+    """Return what to do about fields that some samples lack, for a format that has no such."""
+    fields = ",".join(names)
+    return (
+        f"fill them in; or give --drop {fields}; or reject such samples, with a --schema FILE that "
+        f"does not let {fields} be missing"
+    )
+
+
 def refuse_lists_of_bytes(schema: Schema, name: str) -> None:
     """Refuse fields that a format of a file for each value cannot hold."""
     for each in schema.fields:

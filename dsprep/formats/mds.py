@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dsprep.annotations.objects import FLAGS, PARTS
 from dsprep.errors import BadSample, DamagedShard, OptionError, RunStopped, SourceError
-from dsprep.formats.base import ShardFacts, Span, claim
+from dsprep.formats.base import ShardFacts, Span, claim, without_gaps
 from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.mds_values import Coding, coding_of
 from dsprep.formats.offset_table import OffsetTableFormat, read_offsets
@@ -333,8 +333,8 @@ def _require_held(each: Field) -> None:
     """Refuse a field that no column holds."""
     if each.missing:
         raise OptionError(
-            f"mds has a value in each column, and samples may lack {quoted(each.name)}: fill them "
-            f"in, or give --drop {each.name}"
+            f"mds has a value in each column, and samples may lack {quoted(each.name)}: "
+            f"{without_gaps([each.name])}"
         )
     if each.type not in _ENCODINGS:
         raise OptionError(

@@ -44,6 +44,7 @@ from dsprep.formats.base import (
     pixel_sizes,
     refuse_objects,
     rounding_notes,
+    without_gaps,
 )
 from dsprep.formats.recordio import FRAME, LARGEST_CLASS, MAGIC, MAX_RECORD, PADDING, read_frame
 from dsprep.formats.values import as_floats, key_in
@@ -277,7 +278,7 @@ def _tensor(schema: Schema, is_own: bool) -> dict[str, Place]:
     if lacking := [each.name for each in known.values() if each.missing and not is_own]:
         raise OptionError(
             f"samples may lack {format_some(lacking)}, and the features of RecordIO-protobuf have "
-            f"no missing numbers: fill them in, or give --drop {','.join(lacking)}"
+            f"no missing numbers: {without_gaps(lacking)}"
         )
     return {name: (_VALUES, str(at)) for at, name in enumerate(known)}
 

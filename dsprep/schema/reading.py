@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeAlias
@@ -139,14 +139,19 @@ class Reading:
         if self._objects is not None and self._objects not in fields:
             fields[self._objects] = Objects()  # an image whose source has no entry has no objects
         if not fields.keys() >= self.required:
-            lacking = ", ".join(repr(each) for each in sorted(self.required - fields.keys()))
-            raise Misfit(
-                f"lacks the field {lacking}, which the samples looked at have: give --look all, or "
-                "a --schema FILE that says it may be missing"
-            )
+            raise Misfit(self._lacks(sorted(self.required - fields.keys())))
         sample.fields = fields
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
+
+    def _lacks(self, names: Sequence[str]) -> str:
+        shown = ", ".join(map(repr, names))
+        if all(self.schema.by_name[name].told == "--schema" for name in names):
+            return f"lacks the field {shown}, which all samples have by --schema"
+        return (
+            f"lacks the field {shown}, which the samples looked at have: give --look all, or a "
+            "--schema FILE that says it may be missing"
+        )
 
     def of_columns(self, kinds: Mapping[str, str]) -> dict[str, _Column] | None:
         """Return the field that each raw name is whose values have one type.

@@ -62,6 +62,7 @@ from dsprep.workers.executor import Executor
 
 # what was done about an index of this state
 _DONE = {"missing": "written", "wrong": "replaced"}
+_KEPT = "is kept as somebody wrote it, and not checked; --overwrite replaces it"
 
 
 @called_with(IndexOptions)
@@ -196,14 +197,16 @@ def _with_energon(parts: Sequence[_Indexed], options: IndexOptions, state: str) 
     for name, data in wanted.items():
         path = place.join(name)
         file = compared(path, "energon", data, None)
-        file = file._replace(receipt=replace(file.receipt, name=name))
-        if file.state == "wrong" and not options.overwrite and present(path) != own.get(name, b""):
-            notes.append(f"{path}: is kept as somebody wrote it; --overwrite replaces it")
-            file = file._replace(state="unchanged", detail="")
-        if file.state != "unchanged" and state == "indexed":
+        if file.state == "wrong" and not options.overwrite:
+            have = present(path) or b""
+            if have != own.get(name, b""):
+                notes.append(f"{path}: {_KEPT}")
+                receipt = FileEntry(name, len(have), crc32c(have))
+                file = file._replace(receipt=receipt, state="kept")
+        if file.state in _DONE and state == "indexed":
             store, key = store_of(path)
             store.put(key, data)
-        files.append(file)
+        files.append(file._replace(receipt=replace(file.receipt, name=name)))
     problems = list(_unsettled(files)) if state == "checked" else []
     return replace(
         report,
@@ -287,7 +290,7 @@ def _settle_over_all(
 def _unsettled(files: Sequence[IndexFile]) -> Iterator[Problem]:
     """Yield the indexes that a check found missing or wrong."""
     for file in files:
-        if file.state != "unchanged":
+        if file.state in _DONE:
             yield Problem(file.name, file.detail or "is missing")
 
 

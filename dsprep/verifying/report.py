@@ -76,9 +76,10 @@ class IndexFile(NamedTuple):
     receipt: FileEntry
     kind: str  # `mxnet`, `dali`, `wids` or `manifest`
     # `unchanged`, `missing` or `wrong`: how it was found; if it was or would be written, a missing
-    # one is `written`, a wrong one `replaced`, and a manifest that names new indexes `updated`
+    # one is `written`, a wrong one `replaced`, and a manifest that names new indexes `updated`;
+    # `kept` is what somebody else wrote, which is neither replaced nor checked
     state: str
-    detail: str = ""  # what was wrong, or is new
+    detail: str = ""  # what was wrong, is new, or is other than dsprep's in what is kept
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -240,6 +241,23 @@ class TestDataSets:
         schema = Schema((Field("image", "image"), Field("label", "class", True)), "image", "label")
         with pytest.raises(OptionError, match="samples may lack 'label': .* --drop label"):
             dsprep.convert(tmp_path / "in", tmp_path / "out", to="mds", schema=schema)
+
+    def test_samples_that_lack_a_value_are_left_out_by_a_schema(
+        self, photos: Path, tmp_path: Path
+    ) -> None:
+        names = [path.relative_to(photos).as_posix() for path in sorted(photos.rglob("*.jpg"))]
+        rows: list[dict[str, object]] = [{"file_name": name, "caption": name} for name in names]
+        del rows[1]["caption"]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (photos / "metadata.jsonl").write_text(text)
+        told = tmp_path / "schema.json"
+        how: dict[str, Any] = {"workers": 1, "dry_run": True, "schema_out": told}
+        dsprep.pack(photos, tmp_path / "out", to="webdataset", **how)
+        told.write_text(told.read_text().replace('"missing": true', '"missing": false'))
+        report = dsprep.pack(photos, tmp_path / "out", to="mds", schema=told, workers=1)
+        assert report.samples == len(names) - 1
+        (reject,) = report.rejects
+        assert reject.reason == "lacks the field 'caption', which all samples have by --schema"
 
 
 class TestWriter:

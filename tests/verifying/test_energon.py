@@ -142,9 +142,12 @@ class TestForeign:
         (classes / "val-000000.tar").rename(classes / "train-000003.tar")
         report = index(run_here, classes)
         assert [note.rpartition("/")[2] for note in report["notes"]] == [
-            f"{name}: is kept as somebody wrote it; --overwrite replaces it"
+            f"{name}: is kept as somebody wrote it, and not checked; --overwrite replaces it"
             for name in ("dataset.yaml", "split.yaml")
         ]
+        for each in (report, index(run_here, classes, "--check")):
+            states = {file["name"]: file["state"] for file in each["files"]}
+            assert states[".nv-meta/dataset.yaml"] == states[".nv-meta/split.yaml"] == "kept"
         assert (meta / "dataset.yaml").read_text() == "sample_loader: mine.py\n"
         assert "train-000003.tar" in shards_in((meta / ".info.json").read_bytes())
         index(run_here, classes, "--overwrite")
