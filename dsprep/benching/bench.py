@@ -14,7 +14,15 @@ from statistics import median
 
 from dsprep.benching import cache
 from dsprep.benching.bench_report import BenchReport, BenchRow, write_page
-from dsprep.benching.cells import READERS, Cell, cells_of, parse_access, read_data, shard_notes
+from dsprep.benching.cells import (
+    READERS,
+    Cell,
+    cells_of,
+    copy_notes,
+    parse_access,
+    read_data,
+    shard_notes,
+)
 from dsprep.benching.figures import (
     Figures,
     LimitEvidence,
@@ -88,7 +96,7 @@ def bench(options: BenchOptions) -> BenchReport:
     _require_effect(cells, options)
     differs = {cell.reader: READERS[cell.reader].differs for cell in cells}
     notes += [f"{reader} {what}" for reader, what in differs.items() if what]
-    notes = [*notes, *shard_notes(cells), *_memory_notes(cells, options)]
+    notes = [*notes, *shard_notes(cells), *copy_notes(cells), *_memory_notes(cells, options)]
     measuring = _Measuring(options, {cell: _CellRuns() for cell in cells})
     state = "planned"
     if not options.dry_run:

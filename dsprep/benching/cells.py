@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import product
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from dsprep.benching.images import keywords_of, keywords_of_table
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.extras import pip_install
+from dsprep.formats.listed_shards import read_index
 from dsprep.places.names import holds_images
 from dsprep.places.scan import scan_below
 from dsprep.sources.shards.shardset import find_shards
@@ -35,6 +36,23 @@ class BenchReader(NamedTuple):
     needs: str  # the packages that it needs, by the names of their modules
     workers_need: str = ""  # packages that the reader needs for workers
     differs: str = ""  # what it does that others do not
+    # says why it does not read a data set of its formats; nothing if it does
+    refuses: Callable[[BenchData], str] = lambda data: ""
+
+
+def _several_directories(data: BenchData) -> str:
+    """Say why a reader cannot take shards that lie in several directories, each with an index."""
+    first, *others = dict.fromkeys(map(os.path.dirname, data.files))
+    return f"reads the shards of one directory, such as {first}" if others else ""
+
+
+def _unread_by_litdata(data: BenchData) -> str:
+    if data.format == "mds" and not data.files[0].endswith(".zstd"):
+        return (
+            "reads only MDS that is compressed with zstd: measure what dsprep shard --compression "
+            "zstd writes"
+        )
+    return _several_directories(data)
 
 
 _THREADS = "workers are threads"
@@ -52,7 +70,12 @@ READERS = {
     "datasets": BenchReader("parquet", "file s3fs download", "datasets numpy", "torch"),
     "torch": BenchReader("folder", _FILES, "torch numpy", "", _SHUFFLES),
     "wids": BenchReader("webdataset", _LOCAL, "wids torch numpy"),
-    "mds": BenchReader("mds", _LOCAL, "streaming torch numpy", "", _SHUFFLES),
+    "mds": BenchReader("mds", _LOCAL, "streaming torch numpy", "", _SHUFFLES, _several_directories),
+    "litdata": BenchReader(
+        *("litdata mds", _LOCAL, "litdata torch numpy", ""),
+        "shuffles the chunks, and the samples in each, with --shuffle",
+        _unread_by_litdata,
+    ),
     "csv": BenchReader("csv", _LOCAL, "numpy"),
     "protobuf": BenchReader("recordio-protobuf", _LOCAL, "numpy"),
     "raw": BenchReader("folder webdataset", _LOCAL, "numpy", "", _SHUFFLES),
@@ -77,6 +100,11 @@ class BenchData:
         """Whether it is read over a network."""
         return takes_requests(self.name)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether readers have to unpack whole files on a disk."""
+        return self.files[0].endswith((".mds.gz", ".mds.zstd", ".zstd.bin"))
+
 
 class Cell(NamedTuple):
     """A combination to measure."""
@@ -100,6 +128,8 @@ class Cell(NamedTuple):
 def read_data(path: str) -> BenchData:
     """Return the data set that a user named."""
     with source_errors(path):
+        if rows := _rows_of_litdata(path):
+            return rows
         if shards := find_shards(path):
             counts = [shards.samples.get(file) for file in shards.files]
             known = [count for count in counts if count is not None]
@@ -119,6 +149,17 @@ def read_data(path: str) -> BenchData:
             files += [os.path.join(path, name) for name in scanned.paths.split("\0") if name]
             size += sum(scanned.sizes)
     return BenchData(path, "folder", sorted(files), size, len(files))
+
+
+def _rows_of_litdata(path: str) -> BenchData | None:
+    """Return chunks of litdata that hold rows of Arrow; None for anything else."""
+    index = read_index(path)
+    if index is None or index.format != "arrow":
+        return None
+    files = [shard.path for shard in index.shards]
+    keywords = keywords_of_table(path, path, "arrow")
+    samples = sum(shard.samples for shard in index.shards)
+    return BenchData(path, "litdata", files, _size(files), samples, keywords)
 
 
 def _size(paths: Sequence[str]) -> int:
@@ -209,6 +250,8 @@ def why_not(cell: Cell) -> str:
     if data.format not in reader.formats.split():
         others = reader.formats.replace(" ", " and ")
         return f"{cell.reader} does not read {data.format} ({data.name}), but {others}"
+    if refused := reader.refuses(data):
+        return f"{data.name}: {cell.reader} {refused}"
     if way not in reader.access.split():
         ways = reader.access.replace(" ", ", ")
         return f"{cell.pair}: not a valid pair; {cell.reader} reads by {ways}"
@@ -248,6 +291,13 @@ def _natural_access(reader: str, is_remote: bool) -> list[str]:
     return [way for way in ways if way not in _PACKAGES or is_installed(way)][:1]
 
 
+def copy_notes(cells: Sequence[Cell]) -> Iterator[str]:
+    """Say which readers copy shards, so that they do not unpack them where they lie."""
+    for data, reader in dict.fromkeys((cell.data, cell.reader) for cell in cells):
+        if data.is_packed:
+            yield f"{data.name}: {reader} unpacks a copy of it in a temporary directory, once a run"
+
+
 def shard_notes(cells: Sequence[Cell]) -> Iterator[str]:
     """Say where workers get no shard, or some more than others, and what to do."""
     for data, readers in dict.fromkeys(
@@ -267,5 +317,6 @@ def shard_notes(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _shares(cell: Cell) -> bool:
-    """Return whether several workers share whole shards."""
-    return cell.workers > 1 and cell.data.format != "folder" and cell.reader not in ("wids", "raw")
+    """Return whether several workers share whole shards, and not samples."""
+    alone = ("wids", "raw", "mds", "litdata")
+    return cell.workers > 1 and cell.data.format != "folder" and cell.reader not in alone

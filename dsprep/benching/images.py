@@ -8,6 +8,7 @@ from typing import Any
 from dsprep.errors import DsprepError, SourceError
 from dsprep.formats import TABLES
 from dsprep.formats.base import Format
+from dsprep.formats.mds_values import StoredImage
 from dsprep.formats.stream import ShardStream
 from dsprep.images.pixels import RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Sample
@@ -30,12 +31,7 @@ def keywords_of(shards: ShardSet) -> dict[str, Any]:
         return {"header": shards.layout.options().get("header", False)}
     if shards.layout.name == "recordio-protobuf":
         _require_numbers(shards)
-    if any(path.endswith((".mds.gz", ".mds.zstd")) for path in shards.files):
-        raise SourceError(
-            f"{shards.name}: is compressed, and StreamingDataset would unpack it there: measure "
-            "what dsprep shard --compression none writes"
-        )
-    if shards.layout.name not in ("webdataset", "tfrecord", "mds"):
+    if shards.layout.name not in ("webdataset", "tfrecord", "mds", "litdata"):
         return {}
     samples, choice = _first_samples(shards), Choice()
     observed, own = observe(samples, shards.layout, choice), raw_field(shards.schema)
@@ -47,6 +43,8 @@ def keywords_of(shards: ShardSet) -> dict[str, Any]:
     if (image := settled.schema.image_field) is None:
         raise _no_image(shards.name, list(settled.schema.by_name))
     names = _raw_names([place[0] for place in image.places], samples, shards.layout)
+    if any(isinstance(each.fields.get(name), StoredImage) for each in samples for name in names):
+        raise _bare_pixels(shards.name)
     return {"image": names if shards.layout.name == "webdataset" else names[:1]}
 
 
@@ -68,9 +66,9 @@ def _raw_names(places: Sequence[str], samples: Sequence[Sample], layout: Format)
     return sorted(name for name in names if layout.place_of(name) in places)
 
 
-def keywords_of_table(name: str, file: str) -> dict[str, Any]:
-    """Return the keywords that tell a loop the column of a Parquet file that has the images."""
-    catalog, _ = read_source(make_source(file, kind="parquet"))
+def keywords_of_table(name: str, place: str, kind: str = "parquet") -> dict[str, Any]:
+    """Return the keywords that tell a loop which column of a table has the images."""
+    catalog, _ = read_source(make_source(place, kind=kind))
     schema = catalog.settled.schema
     if (image := schema.image_field) is None:
         raise _no_image(name, list(schema.by_name))

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +27,8 @@ from dsprep.storage.local import open_regular
 _SAMPLE_SECONDS = 0.25  # between two looks at the memory
 _TICKS = os.sysconf("SC_CLK_TCK")
 _AT_ONCE = 1 << 20
+# No lines that mean nothing to a user, and no question to PyPI for a newer version.
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "LITDATA_DISABLE_VERSION_CHECK": "1"}
 
 
 class Step(NamedTuple):
@@ -82,7 +84,9 @@ def run_loop(
         if notes:
             command = [str(Path(__file__).with_name("count_requests.py")), notes, *command]
         with open(os.path.join(scratch, "errors"), "w+b") as errors:
-            run, code = _watch([sys.executable, "-P", *command], options, errors.fileno(), each)
+            # What a loop unpacks goes with the directory, however the loop ends.
+            environment = {**_QUIET, **os.environ, "LOOP_OPTIONS": options, "TMPDIR": scratch}
+            run, code = _watch([sys.executable, "-P", *command], environment, errors.fileno(), each)
             if code or len(run.steps) < max(asked.steps, 1):
                 errors.seek(max(os.path.getsize(errors.name) - _AT_ONCE, 0))
                 said = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -101,7 +105,10 @@ def start_once(reader: str) -> None:
 
 
 def _watch(
-    command: Sequence[str], options: str, errors: int, each: Callable[[Step], object]
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    errors: int,
+    each: Callable[[Step], object],
 ) -> tuple[LoopRun, int]:
     run, before = LoopRun(), _read_from_devices()
     process = subprocess.Popen(
@@ -109,7 +116,7 @@ def _watch(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,
-        env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "LOOP_OPTIONS": options},
+        env=environment,
         start_new_session=True,  # so that all its processes are found, and ended
     )
     ended = threading.Event()

@@ -20,7 +20,8 @@ class BenchOptions(Options):
 
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     readers: Sequence[str] = _measure(
-        "Readers: webdataset, wids, torch, tf, mxnet, datasets, mds, csv, protobuf, raw.  "
+        "Readers: webdataset, wids, torch, tf, mxnet, datasets, mds, litdata, csv, protobuf, "
+        "raw.  "
         "[default: the natural one of each format]",
         default=(),
         metavar="NAME[,...]",

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 import time
 from functools import partial
 from importlib.metadata import version
@@ -41,22 +42,25 @@ def main(
     """Read, decode, batch, and print the time of each step."""
     print(json.dumps({"reader": f"streaming {version('mosaicml-streaming')}"}), flush=True)
     began = time.perf_counter()
-    # The shards of one directory, which its index lists; their order is drawn anew each epoch.
-    dataset = StreamingDataset(
-        local=os.path.dirname(data[0]), shuffle=shuffle > 0, batch_size=batch
-    )
-    collate = partial(to_batch, work=work, name=image[0] if image else "image")
-    loader = DataLoader(dataset, batch, num_workers=workers, collate_fn=collate)
-    epochs = chain.from_iterable(loader for _ in (repeat(0) if steps else range(1)))
-    if cached:  # the same batch again and again
-        epochs = repeat(next(iter(loader)))
-    for images, size in islice(epochs, steps or None):
-        if compute:  # milliseconds; here the model would learn
-            time.sleep(compute / 1000)
-        seconds = time.perf_counter() - began
-        print(json.dumps({"seconds": seconds, "images": len(images), "bytes": size}))
-        del images  # so that the next batch can take its memory
-        began = time.perf_counter()
+    place, name = os.path.dirname(data[0]), image[0] if image else "image"
+    with tempfile.TemporaryDirectory() as copies:
+        # It would unpack compressed shards where they lie: let it copy them before.
+        is_packed = data[0].endswith((".gz", ".zstd"))
+        where = {"remote": place, "local": copies} if is_packed else {"local": place}
+        # The shards of a directory that its index lists; their order is drawn anew each epoch.
+        dataset = StreamingDataset(**where, shuffle=shuffle > 0, batch_size=batch)
+        collate = partial(to_batch, work=work, name=name)
+        loader = DataLoader(dataset, batch, num_workers=workers, collate_fn=collate)
+        epochs = chain.from_iterable(loader for _ in (repeat(0) if steps else range(1)))
+        if cached:  # the same batch again and again
+            epochs = repeat(next(iter(loader)))
+        for images, size in islice(epochs, steps or None):
+            if compute:  # milliseconds; here the model would learn
+                time.sleep(compute / 1000)
+            seconds = time.perf_counter() - began
+            print(json.dumps({"seconds": seconds, "images": len(images), "bytes": size}))
+            del images  # so that the next batch can take its memory
+            began = time.perf_counter()
 
 
 if __name__ == "__main__":

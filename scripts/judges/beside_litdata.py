@@ -16,6 +16,7 @@ from PIL import Image
 import dsprep
 
 _LIGHTNING = Path(__file__).with_name("lightning.py")
+_LOOP = Path("examples/loops/litdata_loop.py")
 _GOLDEN = Path("tests/formats/litdata")
 _REFUSED = ("pickled", "tokens")
 _PNG = b"\x89PNG"
@@ -57,6 +58,30 @@ def differences(python: str, root: Path) -> Iterator[str]:
         for number in range(8)
     ]
     yield from _different("mds", expected, sorted(theirs, key=lambda each: each["__key__"]))
+    chunks = {name: written / name for name in ("batch", "chunk", "pairs", "rows")}
+    dsprep.pack(photos, root / "mds-of-loop", to="mds", compression="zstd", target_size=5000)
+    for place in (*chunks.values(), root / "mds-of-loop"):
+        yield from _loop(python, place, "0" if place.name == "pairs" else "image")
+
+
+def _loop(python: str, place: Path, image: str) -> Iterator[str]:
+    """Run the loop that ``dsprep bench`` measures: it takes its steps, and changes no file."""
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    shards = sorted(str(path) for path in place.iterdir() if path.suffix != ".json")
+    how = json.dumps({"batch": 2, "shuffle": 8, "steps": 8, "image": [image]})
+    done = subprocess.run(
+        [python, str(_LOOP), *shards],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"LOOP_OPTIONS": how, "LITDATA_DISABLE_VERSION_CHECK": "1"},
+    )
+    steps = sum("seconds" in line for line in done.stdout.splitlines())
+    if steps != 8:
+        yield f"{_LOOP}: {place.name}: takes {steps} steps of 8: {done.stderr[-300:]}"
+    if before != {path.name: path.read_bytes() for path in place.iterdir()}:
+        yield f"{_LOOP}: {place.name}: has changed files"
 
 
 def _run(python: str, verb: str, directory: Path) -> str:

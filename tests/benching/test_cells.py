@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import struct
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -13,6 +14,7 @@ from dsprep.benching import cells
 from dsprep.benching.cells import (
     BenchData,
     cells_of,
+    copy_notes,
     loop_of,
     parse_access,
     read_data,
@@ -20,12 +22,14 @@ from dsprep.benching.cells import (
     shard_notes,
 )
 from dsprep.errors import OptionError, SourceError
+from tests.formats import mds_peer
 
 WDS = BenchData("wds", "webdataset", ("a.tar", "b.tar", "c.tar"), 300, 30)
 REMOTE = BenchData("s3://bucket/wds", "webdataset", ("s3://bucket/wds/a.tar",), 100)
 TF = BenchData("tf", "tfrecord", ("a.tfrecord",), 100)
 S3_PHOTOS = BenchData("s3://bucket/photos", "folder", ("s3://bucket/photos/a.jpg",), 100)
 PHOTOS = BenchData("photos", "folder", ("photos/a.jpg",), 100)
+WRITTEN = Path(__file__).parents[1] / "formats"  # what MosaicML Streaming and litdata wrote
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +37,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """What is installed, which tests change."""
     names = {
         *("webdataset", "PIL", "numpy", "torch", "tensorflow", "mxnet", "datasets", "wids"),
-        *("boto3", "s3fs", "s3torchconnector"),
+        *("boto3", "s3fs", "s3torchconnector", "streaming", "litdata"),
     }
     monkeypatch.setattr(cells, "is_installed", lambda name: name in names)
     return names
@@ -110,6 +114,50 @@ def test_impossible_ones_are_refused_by_name(
     with pytest.raises(OptionError) as refused:
         cells_of([data], readers, access, [0])
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "reader", "image", "is_packed"),
+    [
+        ("mds/all", "mds", "image", False),
+        ("mds/zstd", "mds", "image", True),
+        ("mds/zstd", "litdata", "image", True),
+        ("litdata/all", "litdata", "image", False),
+        ("litdata/batch", "litdata", "image", False),
+        ("litdata/chunk", "litdata", "image", True),
+        ("litdata/pairs", "litdata", "0", False),
+        ("litdata/rows", "litdata", "image", False),
+    ],
+)
+def test_loaders_are_told_the_image_and_unpack_copies_only(
+    name: str, reader: str, image: str, is_packed: bool
+) -> None:
+    data = read_data(str(WRITTEN / name))
+    (cell,), notes = cells_of([data], [reader], [], [0])
+    assert (cell.reader, data.keywords, notes) == (reader, {"image": [image]}, [])
+    told = [f"{data.name}: {reader} unpacks a copy of it in a temporary directory, once a run"]
+    assert [*copy_notes([cell, cell])] == told * is_packed
+
+
+@pytest.mark.parametrize(
+    ("name", "reader", "message"),
+    [
+        ("mds/plain", "litdata", "litdata reads only MDS that is compressed with zstd: measure"),
+        ("mds/gz", "litdata", "litdata reads only MDS that is compressed with zstd: measure"),
+        ("mds/sides", "mds", "mds reads the shards of one directory, such as "),
+        ("litdata/sides", "litdata", "litdata reads the shards of one directory, such as "),
+    ],
+)
+def test_what_loaders_do_not_read_is_refused(name: str, reader: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        cells_of([read_data(str(WRITTEN / name))], [reader], [], [0])
+
+
+def test_images_of_pixels_are_refused(tmp_path: Path) -> None:
+    pixels = struct.pack("<III", 2, 1, 3) + b"RGB" + bytes(6)
+    mds_peer.write(tmp_path, {"image": "pil"}, [[{"image": pixels}]])
+    with pytest.raises(SourceError, match="its images are bare pixels, which no loop reads"):
+        read_data(str(tmp_path))
 
 
 def test_what_is_not_installed_is_named_once_with_the_command(installed: set[str]) -> None:

@@ -21,7 +21,7 @@ def _encoded(encoding: str, value: Any) -> bytes:
         return np.int64(value).tobytes()
     if encoding == "str":
         return str(value).encode()
-    assert encoding in ("jpeg", "png", "bytes")
+    assert encoding in ("jpeg", "png", "pil", "bytes")
     return bytes(value)
 
 
