@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,7 @@ from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
 from dsprep.sources.tables.pixel_columns import likely_pixels
+from dsprep.storage.files import is_dir
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -392,7 +394,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
-    job = _typed(job, catalog.settled)
+    job = _typed(job, catalog)
     return replace(job, layout=job.layout.of_images(_kind_of_all(job, catalog)))
 
 
@@ -439,17 +441,18 @@ def _keeps_fields(job: Job, catalog: Catalog) -> bool:
     return not any(changes)
 
 
-def _typed(job: Job, settled: SettledSchema) -> Job:
+def _typed(job: Job, catalog: Catalog) -> Job:
     """Let the format arrange the fields of the schema."""
-    layout, label = job.layout, settled.schema.label_field
+    settled, layout = catalog.settled, job.layout
+    label = settled.schema.label_field
     schema = with_image_type(settled.schema, job.images.transform, layout)
     if layout.placeholders(Schema(())) and label is not None and label.missing:
         seen, count = settled.samples, settled.counts.get(label.name, 0)
         some = f"{seen - count:,} of {seen:,} samples looked at" if seen else "some samples"
         raise SourceError(
             f"{job.source.root}: {some} have no label, "
-            f"and {layout.name} holds none without: label these, leave them out, give "
-            f"--drop {label.name}, or choose another format"
+            f"and {layout.name} holds none without: {_each_side(job, catalog)}label these, leave "
+            f"them out, give --drop {label.name}, or choose another format"
         )
     if "--features" in job.given:
         # fields have the names of the preset, not those of the source
@@ -459,6 +462,19 @@ def _typed(job: Job, settled: SettledSchema) -> Job:
     except DsprepError as error:
         raise type(error)(f"{job.source.root}: {error}") from None
     return replace(job, layout=layout, copies=False, schema=layout.schema, notes=tuple(notes))
+
+
+def _each_side(job: Job, catalog: Catalog) -> str:
+    """Say how to pack directories of sides one by one, as that for tests often has no labels."""
+    root, annotated = job.source.root.rstrip("/"), catalog.annotated
+    sides = [f"{root}/{side}" for side in catalog.sides]
+    if len(sides) < 2 or annotated is None or annotated.sizes is not None:  # noqa: PLR2004
+        return ""
+    if not all(map(is_dir, sides)):
+        return ""
+    command = f"dsprep pack {shlex.quote(sides[0])} DEST --to {job.layout.name}"
+    others = ", ".join(map(shlex.quote, sides[1:]))
+    return f"pack each side by itself, {command}, and likewise {others}; or "
 
 
 def with_image_type(schema: Schema, transform: Transform | None, layout: Format) -> Schema:

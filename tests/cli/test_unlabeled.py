@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -159,6 +161,26 @@ def test_samples_of_which_some_have_labels(run_here: Run, few: Path, tmp_path: P
     assert run_here("convert", shard, tmp_path / "none.rec", "--drop", "cls").code == 0
     assert label(tmp_path / "none.rec.manifest.json") is None
     assert run_here("convert", shard, tmp_path / "pq", "--to", "parquet").code == 0
+
+
+def test_sides_with_and_without_labels(run_here: Run, tmp_path: Path) -> None:
+    """RecordIO takes each side by itself, as the message says."""
+    root = tmp_path / "my set"
+    image_folder(root / "train", ("cat", "dog"), per_class=2, size=(8, 8))
+    image_folder(root / "test", (".",), per_class=3, size=(8, 8))
+    done = run_here("pack", root, tmp_path / "out", "--to", "recordio")
+    assert done.code == 4
+    said = re.search(r"each side by itself, dsprep (.*), and likewise ('.*'); or label", done.err)
+    assert said is not None
+    first, second = shlex.split(said[1]), shlex.split(said[2])
+    for side, command, count in ("train", first, 4), ("test", [first[0], *second, *first[2:]], 3):
+        words = [str(tmp_path / side) if word == "DEST" else word for word in command]
+        assert run_here(*words).code == 0
+        manifest = json.loads((tmp_path / side / "manifest.json").read_text())
+        assert (manifest["samples"], manifest["schema"]["label"]) == (
+            count,
+            "label" if side == "train" else None,
+        )
 
 
 def test_streams(run_cli: Run, nolab: Path, few: Path, tmp_path: Path) -> None:
