@@ -42,7 +42,6 @@ from dsprep.plan.options import (
     WriteOptions,
 )
 from dsprep.plan.plan import KeptCuts, Plan, make_plan, require_distinct_keys
-from dsprep.plan.saved import load_plan, require_source, save_plan
 from dsprep.plan.weigh import try_some
 from dsprep.progress import Progress
 from dsprep.run.folder import receipts_of, size_of_shard
@@ -330,6 +329,9 @@ def _already(
 
 def write_part(job: Job, options: WriteOptions) -> WriteReport:
     """Write a part of the shards of a data set; the last part to end completes it."""
+    # loads polars, which else is loaded while workers list the source
+    from dsprep.plan.saved import load_plan, require_source, save_plan
+
     part, progress = parse_part(options.part or ""), options.progress or Progress()
     if part.told_by:
         progress.note(f"this is {part}, as {part.told_by} says")

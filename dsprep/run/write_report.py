@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import ObjectCounts
-from dsprep.catalog import Catalog
 from dsprep.dataset.manifest import Manifest
 from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
@@ -18,6 +17,7 @@ from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
     from dsprep.plan.select import Chosen
 
 
