@@ -80,6 +80,7 @@ class Task(NamedTuple):
 
     @property
     def reading(self) -> Reading | None:
+        """What types the samples, made anew: converters are compiled for each of these."""
         schema, ignored = self.understood.schema, self.understood.ignored
         return None if schema is None else Reading(schema, self.layout, ignored)
 
@@ -148,7 +149,8 @@ def inspect(task: Task, report: Report) -> Inspected:
 
 def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: Report) -> None:
     """Check samples, and the index that has their offsets."""
-    layout, path, wrong = task.layout, Path(task.path), _checks(task, found)
+    layout, path, reading = task.layout, Path(task.path), task.reading
+    wrong = _checks(task, reading, found)
     digest_of = None if task.columns is None else digester(task.columns, layout)
     ids, offsets = list[int](), list[int]()
     share, shares = task.share
@@ -164,7 +166,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
             offsets.append(offset)
             if shares > 1 and (found.samples - 1) % shares:
                 continue
-        sample, misfit = _typed(task, raw, offset, found)
+        sample, misfit = _typed(task, reading, raw, offset, found)
         if sample is not None:
             found.shapes[tuple(sample.fields)] += 1
             for each in wrong(sample, offset):
@@ -179,12 +181,12 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
 
 
 def _typed(
-    task: Task, raw: Sample, offset: int, found: Inspected
+    task: Task, reading: Reading | None, raw: Sample, offset: int, found: Inspected
 ) -> tuple[Sample | None, str | None]:
     """Return a sample of the schema; or None, and why the raw one does not fit."""
-    reading, pixels = task.reading, task.understood.pixels
     if reading is None:
         return None, None
+    pixels = task.understood.pixels
     try:
         return reading(pixels(raw, False) if pixels else raw), None
     except BadSample as error:
@@ -197,10 +199,10 @@ def _typed(
     return None, misfit
 
 
-def _checks(task: Task, found: Inspected) -> Check:
+def _checks(task: Task, reading: Reading | None, found: Inspected) -> Check:
     """Return what finds all that is wrong with a sample, given its offset."""
-    wrong_class, wrong_images = _class_check(task.reading), _image_check(task, task.reading)
-    wrong_annotations = _annotation_check(task, task.reading, found)
+    wrong_class, wrong_images = _class_check(reading), _image_check(task, reading)
+    wrong_annotations = _annotation_check(task, reading, found)
 
     def wrong(sample: Sample, offset: int) -> Iterator[str]:
         if sample.class_name and (said := wrong_class(sample)):
