@@ -11,7 +11,7 @@ import json
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ import polars as pl
 
 from dsprep.findings import Finding
 from dsprep.formats import shard_stem
+from dsprep.frozen import Frozen
 from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
 from dsprep.schema import Schema, SettledSchema
@@ -93,8 +94,7 @@ _HELD = 12
 _PER_HEAD = 16  # paths of one beginning, on average, from which on two parts save memory
 
 
-@dataclass(frozen=True, eq=False)
-class Catalog:
+class Catalog(Frozen, eq=False):
     """The samples of a data set, in an order."""
 
     # the samples, with the columns above and without nulls; whole numbers may have 32 bits, and

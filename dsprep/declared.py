@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, dataclass_transfor
 
 from dsprep.arguments import accept
 from dsprep.errors import OptionError
+from dsprep.frozen import ShownSignature
 from dsprep.opening import same_directory
 from dsprep.options import given_options, option_name
 
@@ -84,13 +85,6 @@ def _signature_of(kind: type) -> Signature:
     return Signature(sorted(parameters, key=lambda each: each.kind))
 
 
-class _ShownSignature:
-    """The signature of a class of options, as ``help()`` and documentation show it."""
-
-    def __get__(self, instance: object, kind: type) -> Signature:
-        return _signature_of(kind)
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class Options:
     """Options that travel together; each class declares some, like fields of a dataclass.
@@ -98,7 +92,7 @@ class Options:
     They are not one: making the methods of all these classes would double the time of a start.
     """
 
-    __signature__ = _ShownSignature()
+    __signature__ = ShownSignature(_signature_of)
 
     def __init__(self, *args: Any, **values: Any) -> None:
         kind: type = type(self)

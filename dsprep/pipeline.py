@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import repeat, starmap
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from dsprep.annotations.objects import Warp
 from dsprep.errors import BadSample, LeftOut, OptionError
 from dsprep.findings import STORED_AS_PIXELS, Reject, reject_of
 from dsprep.formats.base import Format
+from dsprep.frozen import Frozen
 from dsprep.images.augment import IDENTITY, Augment, affine_of
 from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
 from dsprep.images.transform import (
@@ -56,8 +57,7 @@ from dsprep.workers.worker import Report, counted
 _LOST_FRAMES = "image of several frames kept only the first"
 
 
-@dataclass(frozen=True)
-class Images:
+class Images(Frozen):
     """The transform of images, and which images become rejects."""
 
     transform: Transform | None = None  # None copies their bytes
@@ -115,8 +115,7 @@ class Images:
         return None if self.check == "none" else layout.limits.images
 
 
-@dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Frozen):
     """How a row of a catalog becomes an encoded sample. Plain data, pickled for the workers."""
 
     reader: Reader  # reads the source, as samples of its schema or, within a format, as raw ones

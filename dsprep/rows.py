@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from dsprep.errors import BadSample
+from dsprep.frozen import Frozen
 from dsprep.sample import Sample, original_name
 from dsprep.schema import Reading, SettledSchema, Table
 
@@ -86,8 +87,7 @@ class Input(NamedTuple):
     is_sample: bool = False
 
 
-@dataclass(frozen=True)
-class Reader(ABC):
+class Reader(Frozen, ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
 
     # whether it reads whole samples, with keys and labels, instead of images alone
@@ -207,7 +207,6 @@ class Reader(ABC):
         return self
 
 
-@dataclass(frozen=True)
 class Wrapper(Reader):
     """Reads samples whose files another reader reads."""
 

@@ -12,13 +12,13 @@ import pickle
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import polars as pl
 
 from dsprep.errors import DsprepError
+from dsprep.frozen import Frozen
 from dsprep.plan.values import values_for
 from dsprep.sources.kind import VERSION, SourceKind
 from dsprep.sources.reading import claims, read_source
@@ -43,8 +43,7 @@ print({{"polars", "PIL", "pyarrow"}}.intersection(sys.modules))
 """
 
 
-@dataclass(frozen=True)
-class MadeSource:
+class MadeSource(Frozen):
     """The source that a test class has made below a directory."""
 
     root: Path

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dsprep.benching.figures import Figures
+from dsprep.frozen import Frozen
 from dsprep.pages.charts import Bar, Line, bars, lines
 from dsprep.pages.page import drawing, render
 from dsprep.printable import json_values
@@ -15,8 +15,7 @@ from dsprep.storage.local import write_whole
 from dsprep.units import format_size
 
 
-@dataclass(frozen=True)
-class BenchRow:
+class BenchRow(Frozen):
     """What was measured of one combination. Times are in seconds."""
 
     data: str  # the data set, as it was given
@@ -65,8 +64,7 @@ class BenchRow:
         )
 
 
-@dataclass(frozen=True)
-class BenchReport:
+class BenchReport(Frozen):
     """The report of ``bench``: the measured combinations, and which is the fastest."""
 
     state: str  # ``measured``, ``planned`` or ``interrupted``

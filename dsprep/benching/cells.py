@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -15,6 +15,7 @@ from dsprep.benching.images import keywords_of, keywords_of_table
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.extras import pip_install
 from dsprep.formats.listed_shards import read_index
+from dsprep.frozen import Frozen
 from dsprep.places.names import holds_images
 from dsprep.places.scan import scan_below
 from dsprep.sources.shards.shardset import find_shards
@@ -83,8 +84,7 @@ READERS = {
 """The readers; of those of a format, the first is its natural one."""
 
 
-@dataclass(frozen=True, eq=False)
-class BenchData:
+class BenchData(Frozen, eq=False):
     """A data set to read."""
 
     name: str  # the name that the user gave

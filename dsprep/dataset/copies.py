@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 from dsprep.images.augment import FILLS, OPS, Augment, parse_ops
 from dsprep.images.transform import Transform
 from dsprep.sample import key_expr, original_expr
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(Frozen):
     """The options that decide how many augmented copies are made."""
 
     per_image: int | None = None  # copies of each sample

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -28,6 +28,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import format_of_file, writes_tree
+from dsprep.frozen import Frozen
 from dsprep.opening import opened
 from dsprep.storage.files import entries, is_file, is_taken
 from dsprep.storage.local import is_scratch
@@ -67,8 +68,7 @@ class Place:
         return os.path.join(self.path, name)
 
 
-@dataclass(frozen=True)
-class DataSet:
+class DataSet(Frozen):
     """A data set that has a manifest."""
 
     name: str  # what users call it: its directory, or its manifest

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS, divides
+from dsprep.frozen import Frozen
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import open_file, read_bytes
@@ -50,8 +51,7 @@ _MOST = (1 << 63) - 1  # largest count in a manifest: larger ones fit no file an
 _MOST_PER_BYTE = 1 << 16  # samples, of a compressed file: rows of Parquet may all be the same
 
 
-@dataclass(frozen=True)
-class FileEntry:
+class FileEntry(Frozen):
     """The entry of a file in a manifest: its name, size and checksum."""
 
     # its path below the directory of the manifest: a name, or one in a directory of shards alone
@@ -88,7 +88,6 @@ class FileEntry:
         return FileEntry(name, size, int(crc32c, 16))
 
 
-@dataclass(frozen=True)
 class ShardEntry(FileEntry):
     """The entry of a shard in a manifest."""
 
@@ -110,8 +109,7 @@ class ShardEntry(FileEntry):
         return cls(file.name, file.bytes, file.crc32c, samples, sidecars, raw)
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Frozen):
     """A data set on disk, without a record of when, where or by whom it was made."""
 
     format: str  # the format's name
@@ -315,8 +313,7 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Frozen):
     """How shards were made, as far as reading them depends on it."""
 
     layout: Format  # the format

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -35,7 +35,6 @@ from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 
 
-@dataclass(frozen=True)
 class CreateReport(tables.ReadingNotes):
     """What creating lists, or appending to one, did."""
 
@@ -68,8 +67,7 @@ class CreateReport(tables.ReadingNotes):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class EditReport(Edits):
+class EditReport(Edits, kw_only=True):
     """The report of a command that edits a list."""
 
     path: str  # the list that was written

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.lists import diff as diffs
 from dsprep.lists import options as of
 from dsprep.lists import rows as tables
@@ -28,8 +29,7 @@ from dsprep.storage.files import is_dir
 from dsprep.units import format_count
 
 
-@dataclass(frozen=True, eq=False)
-class DiffReport:
+class DiffReport(Frozen, eq=False):
     """What differs between two lists."""
 
     a: str  # the old list
@@ -68,8 +68,7 @@ class DiffReport:
         )
 
 
-@dataclass(frozen=True)
-class ListCheckReport:
+class ListCheckReport(Frozen):
     """The report of ``lst check``: the faults of a list."""
 
     list: str  # the list
@@ -94,8 +93,7 @@ class ListCheckReport:
         )
 
 
-@dataclass(frozen=True)
-class SampleReport:
+class SampleReport(Frozen):
     """The report of ``lst sample``: the rows of the sample, and where it was written."""
 
     list: str  # the list

@@ -11,7 +11,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from xml.sax.saxutils import escape
 
@@ -43,7 +43,6 @@ _ROUNDED = 1e-6  # share of an image's size that rounding may add to a box
 _DIGITS = 6  # after the point: of pixels, far below what anybody draws
 
 
-@dataclass(frozen=True)
 class AnnotatedFolder(Folder):
     """Images with annotations beside them."""
 
@@ -172,7 +171,6 @@ def _last(directory: str) -> str:
     return directory.rstrip("/").rpartition("/")[2]
 
 
-@dataclass(frozen=True)
 class Coco(AnnotatedFolder):
     """``SIDE/a.jpg`` and ``annotations/instances_SIDE.json``."""
 
@@ -277,7 +275,6 @@ def coco_values(item: Object) -> dict[str, Any]:
     return values
 
 
-@dataclass(frozen=True)
 class Yolo(AnnotatedFolder):
     """``images/SIDE/a.jpg``, ``labels/SIDE/a.txt`` and ``data.yaml``."""
 
@@ -368,7 +365,6 @@ _ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-@dataclass(frozen=True)
 class Voc(AnnotatedFolder):
     """``JPEGImages``, ``Annotations``, ``ImageSets``, and ``SegmentationClass`` for masks."""
 

@@ -12,11 +12,12 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from dsprep.annotations.objects import Objects, fitted
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape
 from dsprep.printable import json_values
@@ -113,8 +114,7 @@ def path_of(sample: Sample) -> str:
     return f"{sample.key}.{sniff(sample.fields[sample.image]) or UNKNOWN_IMAGE}"
 
 
-@dataclass(frozen=True)
-class Format(ABC):
+class Format(Frozen, ABC):
     """How samples are laid out in a shard, options included."""
 
     name: ClassVar[str]
@@ -404,7 +404,6 @@ class Format(ABC):
         return True
 
 
-@dataclass(frozen=True)
 class TreeFormat(Format):
     """How samples are laid out as a tree of files, which a listing describes."""
 

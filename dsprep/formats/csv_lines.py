@@ -14,7 +14,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
@@ -64,7 +64,6 @@ class _Column(NamedTuple):
         return float if TYPES[self.type].of is float else int
 
 
-@dataclass(frozen=True)
 class Csv(Format):
     """Lines of numbers, the label first."""
 

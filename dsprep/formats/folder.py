@@ -16,7 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -51,7 +50,6 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
 class Folder(TreeFormat):
     """Files in directories of classes.
 
@@ -282,7 +280,6 @@ class Folder(TreeFormat):
         return found
 
 
-@dataclass(frozen=True)
 class AugmentedFolder(Folder):
     """Files in directories of classes, and an augmented manifest beside them.
 

@@ -22,7 +22,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _PIECE = 1 << 12  # compressed bytes at once: few enough that what they become fits into memory
 
 
-@dataclass(frozen=True)
 class LitData(OffsetTableFormat):
     """Samples that are trees of values, behind a table of their offsets."""
 

@@ -22,7 +22,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -73,7 +73,6 @@ _COMPRESSIONS: dict[str, tuple[str, str | None]] = {
 """The end of the names of compressed shards, and what MDS calls the compression."""
 
 
-@dataclass(frozen=True)
 class Mds(OffsetTableFormat):
     """Samples of columns, behind a table of their offsets."""
 

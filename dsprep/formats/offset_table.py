@@ -10,7 +10,6 @@ import sys
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
 
@@ -19,7 +18,6 @@ from dsprep.formats.stream import ShardStream
 from dsprep.sample import Sample
 
 
-@dataclass(frozen=True)
 class OffsetTableFormat(Format):
     """Samples behind a table of their offsets."""
 

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -80,7 +80,6 @@ _SURE = {
 }
 
 
-@dataclass(frozen=True)
 class Parquet(Format):
     """Rows of columns."""
 
@@ -266,7 +265,6 @@ class Parquet(Format):
         return {each.places[0][0]: each.names for each in told.fields if each.names}
 
 
-@dataclass(frozen=True)
 class Arrow(Parquet):
     """The same rows in files of Arrow, which are read and not written."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -47,7 +47,6 @@ _WHY_NOT_EMPTY = (
 )
 
 
-@dataclass(frozen=True)
 class RecordIO(Format):
     """Records of a label and an image.
 

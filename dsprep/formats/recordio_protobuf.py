@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -63,7 +63,6 @@ _TEXTS = ("metadata", "configuration")
 _LABELS, _FEATURES = "label.", "features."
 
 
-@dataclass(frozen=True)
 class RecordIOProtobuf(Format):
     """Records that are SageMaker's ``Record`` messages."""
 

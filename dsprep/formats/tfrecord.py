@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -141,7 +141,6 @@ PRESETS: Mapping[str, FeatureNames] = {  # what `--features` takes
 }
 
 
-@dataclass(frozen=True)
 class TFRecord(Format):
     """Records that are ``tf.train.Example`` messages."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
@@ -80,7 +80,6 @@ makes bytes of a value, if that is no bytes."""
 _Group: TypeAlias = tuple[str, dict[str, tar.Member], int, int]  # what a `Group` consists of
 
 
-@dataclass(frozen=True)
 class WebDataset(Format):
     """Tar members ``KEY.EXTENSION``."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -119,8 +119,7 @@ def parse_ops(text: str) -> dict[str, float]:
     return {name: found[name] for name in OPS if name in found}
 
 
-@dataclass(frozen=True)
-class Augment:
+class Augment(Frozen):
     """What is done to each copy of an image. Plain data, pickled for the workers."""
 
     ops: Mapping[str, float]  # operations and their strengths, which `parse_ops` returns

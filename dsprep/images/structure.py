@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from zlib import decompressobj
 from zlib import error as ZlibError
 
 from dsprep.errors import BadImage
+from dsprep.frozen import Frozen
 from dsprep.images.header import (
     JPEG_FRAMES,
     JPEG_MAX_SEGMENTS,
@@ -57,8 +57,7 @@ class _Component(NamedTuple):
     quantization: int  # the number of its table
 
 
-@dataclass(frozen=True, eq=False)
-class _Frame:
+class _Frame(Frozen, eq=False):
     height: int
     width: int
     progressive: bool

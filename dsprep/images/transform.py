@@ -14,7 +14,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from io import BytesIO
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
 
 from dsprep.arguments import accept
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.images import bilinear, structure
 from dsprep.images.header import (
     DEFAULT_MAX_PIXELS,
@@ -246,8 +246,7 @@ class Decoded(NamedTuple):
     lost_frames: bool
 
 
-@dataclass(frozen=True)
-class Transform:
+class Transform(Frozen):
     """What to do to each image. Sizes are (width, height) in pixels, of the upright image.
 
     Only the first frame of an animation is kept, unless the image is copied without changes.
@@ -472,7 +471,6 @@ class Transform:
         return _resample(pixels, size, window, extent, self.filter)
 
 
-@dataclass(frozen=True)
 class Geometry(Transform):
     """What a transform does to sizes; the bytes of images stay."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from dsprep.catalog import Catalog
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.frozen import Frozen
 from dsprep.inspecting.copies import find_copies, order_to_keep
 from dsprep.inspecting.inspect_report import Alike, notes_on, rejects_in, sets_of
 from dsprep.inspecting.measure import Look, measure_catalog, reading_pipeline
@@ -39,8 +40,7 @@ _LISTED = ("path", "side", "label", "set", "keep", "copy_of", "distance", "confl
 _HEAD = "\t".join(_LISTED).encode()
 
 
-@dataclass(frozen=True)
-class DedupReport:
+class DedupReport(Frozen):
     """Which samples are copies of others."""
 
     data: Sequence[str]  # the data set, as it was given

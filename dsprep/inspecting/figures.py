@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.frozen import Frozen
 from dsprep.printable import json_values
 from dsprep.units import format_size
 
@@ -83,8 +83,7 @@ class Channels(NamedTuple):
         return json_values({"mean": self.mean, "std": self.std})
 
 
-@dataclass(frozen=True)
-class SideFigures:
+class SideFigures(Frozen):
     """What one side, or one data set, looks like."""
 
     name: str  # name of the side, or of the data set if several are compared; else empty

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.findings import Finding, Reject
+from dsprep.frozen import Frozen
 from dsprep.inspecting.figures import SideFigures, Suspect
 from dsprep.inspecting.samples import SampleShown
 from dsprep.printable import json_values
@@ -89,8 +90,7 @@ def sets_of(found: pl.DataFrame) -> list[Alike]:
     return sorted(sets, key=lambda each: (not each.is_leak, not each.differ))
 
 
-@dataclass(frozen=True)
-class InspectReport:
+class InspectReport(Frozen):
     """What data looks like."""
 
     data: Sequence[str]  # the data sets, as they were given

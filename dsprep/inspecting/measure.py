@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from operator import mul
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample, SourceError
 from dsprep.formats import FORMATS
+from dsprep.frozen import Frozen
 from dsprep.images.header import DEFAULT_MAX_PIXELS, NAMES, read_header, require_whole
 from dsprep.images.phash import perceptual_hash, quick_hash
 from dsprep.images.transform import converted, load, open_image, orientation_of, pillow
@@ -73,8 +74,7 @@ class SampleMeasures(NamedTuple):
     hash: int | None = None  # perceptual, of 64 bits; None if the image is flat, or nothing hashes
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Frozen):
     """How samples are looked at. Plain data, pickled for the workers."""
 
     pipeline: Pipeline  # how samples are read

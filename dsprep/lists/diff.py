@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from dsprep.frozen import Frozen
 from dsprep.lists.rows import ROWS, class_numbers, join_lines, rows_of_lines, split_lines
 from dsprep.printable import json_values
 from dsprep.text import refuse
@@ -37,8 +37,7 @@ _NEW = [f"new_{name}" for name in ROWS]
 _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
 
-@dataclass(frozen=True)
-class Edits:
+class Edits(Frozen):
     """How many rows a change of a list adds, removes, changes and moves."""
 
     added: int = 0
@@ -61,8 +60,7 @@ class ClassMove(NamedTuple):
         return json_values({"old": self.old, "new": self.new, "moved": self.moved})
 
 
-@dataclass(frozen=True, eq=False)
-class Diff:
+class Diff(Frozen, eq=False):
     """A change of a list: what differs from an old list to a new one."""
 
     # rows that are gone; `line` is where they stood, from 1, or their line of a patch that was read

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import polars as pl
 
 from dsprep.csv_parsers import CsvError, first_record
 from dsprep.errors import OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.lists.diff import ClassMove
 from dsprep.lists.rows import (
     all_detection,
@@ -159,8 +159,7 @@ class Change(NamedTuple):
         return json_values({"line": self.line, "old": self.old, "new": self.new})
 
 
-@dataclass(frozen=True, eq=False)
-class Relabeled:
+class Relabeled(Frozen, eq=False):
     """Lists with new classes."""
 
     rows: pl.DataFrame  # their rows, one list after the other

@@ -7,12 +7,12 @@ and the row has a candidate of each side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.frozen import Frozen
 from dsprep.lists.diff import Edits, match_rows, unpaired
 from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
 from dsprep.printable import json_values
@@ -50,8 +50,7 @@ class Renumbered(NamedTuple):
         return json_values({"path": self.path, "old": self.old, "new": self.new})
 
 
-@dataclass(frozen=True, eq=False)
-class Merged:
+class Merged(Frozen, eq=False):
     """The result of a merge."""
 
     agreed: pl.DataFrame  # the rows without a conflict, with their `place`

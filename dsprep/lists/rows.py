@@ -8,7 +8,7 @@ an error here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
 import polars as pl
@@ -18,6 +18,7 @@ from dsprep.csv_parsers import CsvError, read_columns
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.formats.values import format_number
+from dsprep.frozen import Frozen
 from dsprep.text import refuse
 from dsprep.units import quoted
 
@@ -340,8 +341,7 @@ def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = Non
 # The samples of a catalog
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingNotes:
+class ReadingNotes(Frozen, kw_only=True):
     """Rejects, skipped files and notes of reading samples: a part of reports."""
 
     rejects: Sequence[Reject] = ()  # samples of the source that are not listed, and why

@@ -9,13 +9,13 @@ of rows gives up some.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 from dsprep.lists.rows import all_detection, class_numbers, label_count, objects_of
 from dsprep.printable import json_values
 
@@ -41,8 +41,7 @@ class ClassCount(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(Frozen):
     """Counts of the rows, labels and classes of a list."""
 
     list: str  # its name

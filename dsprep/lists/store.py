@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ import polars as pl
 
 from dsprep.csv_parsers import CsvError, records_of
 from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.opening import opened
 from dsprep.printable import json_values
@@ -55,8 +55,7 @@ _PATIENCE = 60.0  # seconds to wait for another writer; an edit takes one
 # Reading
 
 
-@dataclass(frozen=True, eq=False)
-class ListFile:
+class ListFile(Frozen, eq=False):
     """A list that was read."""
 
     path: str  # its path, for messages

@@ -83,7 +83,6 @@ class Archive:
         return self.offsets[position], self.stored[position], self.sizes[position]
 
 
-@dataclass(frozen=True)
 class ArchiveReader(Reader):
     """Reads members of an archive that has them as they are, as a tar does."""
 
@@ -130,7 +129,6 @@ class ArchiveReader(Reader):
         return data
 
 
-@dataclass(frozen=True)
 class CompressedTarReader(ArchiveReader):
     """Reads members of a compressed tar, which can only be read from front to back."""
 
@@ -187,7 +185,6 @@ class CompressedTarReader(ArchiveReader):
         return ArchiveReader(os.path.join(directory, "0"), self.unpacked, None)
 
 
-@dataclass(frozen=True)
 class ZipReader(ArchiveReader):
     """Reads members of a zip; a row's offset is that of the member's local header."""
 

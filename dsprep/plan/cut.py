@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.formats.base import Format
+from dsprep.frozen import Frozen
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ _UNITS = 120
 _PER_FILE = 4096  # bytes that take about as long to write as a file takes to be made
 
 
-@dataclass(frozen=True)
-class ShardSize:
+class ShardSize(Frozen):
     """How large shards are: at most one of the first three is given, or target and samples."""
 
     target: int | None = None  # bytes on disk that no shard may exceed

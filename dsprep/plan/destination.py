@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.dataset.find import Place, data_set_beside
@@ -13,6 +12,7 @@ from dsprep.dataset.manifest import MANIFEST, scratch_of
 from dsprep.errors import OptionError
 from dsprep.formats import TABLES, format_of_file, lies_with_side, writes_tree
 from dsprep.formats.base import NUMBER_IN_NAME
+from dsprep.frozen import Frozen
 from dsprep.opening import GivenPath, opened
 from dsprep.storage.files import canonical
 from dsprep.storage.local import stage_for
@@ -25,8 +25,7 @@ _ADDRESS = "[a-z][a-z0-9+.-]*://"
 _LONGEST_NAME = 200  # bytes of a name: a file name has at most 255, and numbers follow
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(Frozen):
     """A directory of shards, or one file with its companions.
 
     A directory holds one data set: shards, ``manifest.json``, ``classes.txt``, … . The companions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import ALL_FORMATS, FORMATS
 from dsprep.formats.base import NUMBER_IN_NAME, Format
+from dsprep.frozen import Frozen
 from dsprep.images.augment import FILLS, Augment, parse_ops
 from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
@@ -70,8 +71,7 @@ class Base(NamedTuple):
     rejects: Sequence[Reject]  # what it has rejected
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Frozen):
     """The options of a command that writes a data set: all that its bytes depend on."""
 
     command: str  # the name of the command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from posixpath import normpath
@@ -16,6 +16,7 @@ from dsprep.formats import AUGMENT_FILE
 from dsprep.formats.base import Format, TreeFormat
 from dsprep.formats.card import CARD
 from dsprep.formats.values import extension_of
+from dsprep.frozen import Frozen
 from dsprep.pipeline import count_dependents, geometry_error, label_depends
 from dsprep.plan.copies import with_copies
 from dsprep.plan.cut import PlannedShard, plan_shards, plan_units
@@ -43,8 +44,7 @@ _LOOKED_AT = 64  # samples in which fields are looked for that depend on geometr
 _NAMED = 10  # colliding keys that a message names
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Frozen):
     """The samples in their final order, and the shards that they will make."""
 
     job: Job  # what was asked for, with nothing left open

@@ -14,12 +14,13 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
+from dsprep.frozen import Frozen
 from dsprep.pipeline import measure
 from dsprep.plan.cut import DEFAULT_TARGET
 from dsprep.progress import Progress
@@ -51,8 +52,7 @@ class Tried(NamedTuple):
     effects: Counter[str]
 
 
-@dataclass(frozen=True)
-class SizeModel:
+class SizeModel(Frozen):
     """Encoded sizes as a function of sizes in the source."""
 
     factor: float  # see above

@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -23,6 +23,7 @@ from uuid import uuid4
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DestinationError, SourceError
 from dsprep.formats.listing import LISTING, File, read_listing
+from dsprep.frozen import Frozen
 from dsprep.plan.destination import Destination
 from dsprep.run.hold import Hold
 from dsprep.run.part import Part
@@ -41,8 +42,7 @@ _UNIT = re.compile("units-[0-9]{6,}")  # the name of a unit of a folder
 _DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 
 
-@dataclass(frozen=True)
-class Target(ABC):
+class Target(Frozen, ABC):
     """Where a data set goes, and what a run keeps there, as plain data for workers.
 
     Methods raise `DestinationError` if the target refuses.

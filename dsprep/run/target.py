@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from dsprep.storage.transfer import TransferOptions
 
 
-@dataclass(frozen=True)
 class InPlace(Target):
     """A directory whose files get their names by a rename, and whose runs keep locks."""
 
@@ -242,7 +241,6 @@ class InPlace(Target):
         return replace(self, spread="")
 
 
-@dataclass(frozen=True)
 class Staged(Target):
     """A prefix of keys in a store, whose runs keep leases.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import ObjectCounts
 from dsprep.dataset.manifest import Manifest
 from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
+from dsprep.frozen import Frozen
 from dsprep.plan.cut import in_megabytes
 from dsprep.plan.plan import Plan
 from dsprep.printable import json_values
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dsprep.plan.select import Chosen
 
 
-@dataclass(frozen=True, kw_only=True)
-class WriteReport:
+class WriteReport(Frozen, kw_only=True):
     """What writing a data set did or, for a dry run, would do."""
 
     destination: str  # as it was given

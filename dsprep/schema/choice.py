@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 from dsprep.schema.fields import TYPES, Place, Schema
 
 # what `--cast` takes
@@ -14,8 +15,7 @@ _CASTS = [each.name for each in TYPES.values() if each.is_number or each.name ==
 _CASTS.remove("class")
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Frozen):
     """The options of the user about fields: names, types, and which is the label or the image."""
 
     image: str | None = None  # the field that is the image

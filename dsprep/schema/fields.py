@@ -10,12 +10,13 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.annotations import hugging_face, mxnet
 from dsprep.annotations.objects import Objects, to_objects
+from dsprep.frozen import Frozen
 from dsprep.images.pixels import RAW, RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Value
 from dsprep.units import is_text, quoted
@@ -297,8 +298,7 @@ FACTS: Mapping[str, str] = dict.fromkeys(("width", "height", "channels"), "int")
 )
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Frozen):
     """A field of a data set."""
 
     name: str
@@ -345,8 +345,7 @@ class Field:
         return {name: value for name, value in values.items() if value}
 
 
-@dataclass(frozen=True)
-class Schema:
+class Schema(Frozen):
     """The fields of a data set."""
 
     fields: tuple[Field, ...]  # they, in their order

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, Misfit
+from dsprep.frozen import Frozen
 from dsprep.sample import Sample, Value
 from dsprep.schema.convert import Column, Convert, converter_of
 from dsprep.schema.fields import FACTS, TYPES, Field, Place, Schema
@@ -22,8 +22,7 @@ _Column: TypeAlias = tuple[str, Convert | None]
 """The name of a field, empty for none, and what makes its values, None if they are as they are."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Frozen):
     """Makes samples of a schema of raw samples. Plain data: it is pickled for the workers."""
 
     schema: Schema  # the schema, with the places of the source

@@ -8,11 +8,12 @@ compares them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.schema.choice import Choice
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema, join
 from dsprep.schema.look import IMAGE_ID, OBJECTS, Meaning, Observed, PlaceSummary, Table
@@ -63,8 +64,7 @@ class Decision(NamedTuple):
 LEFT_OUT = Decision(None)
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Frozen):
     """The input of all rules: options, declared schema, format and samples that were looked at."""
 
     choice: Choice  # what the user says

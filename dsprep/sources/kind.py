@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import islice
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
 from dsprep.declared import Options
 from dsprep.errors import SourceError
+from dsprep.frozen import Frozen
 from dsprep.places.archive import first_names
 from dsprep.places.names import expand
 from dsprep.storage.files import DirectoryEntry, canonical, entries, is_dir, is_file, open_file
@@ -54,8 +54,7 @@ class Sure(IntEnum):
     NAMED = 4
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Frozen):
     """What a kind says of a place that is its own.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dsprep.errors import BadSample, OptionError
+from dsprep.frozen import Frozen
 from dsprep.images.pixels import RAW, RAW_CHW, Shape, encode_raw, parse_shape, shape_of, unpack_npy
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, Choice, Field, Table, is_image, shown
@@ -19,8 +19,7 @@ _SHOWN = 3  # examples that a message shows
 CIFAR = Shape(32, 32, 3, True)
 
 
-@dataclass(frozen=True)
-class RawPixels:
+class RawPixels(Frozen):
     """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers."""
 
     place: str  # the raw name of the pixels

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, repeat
 from os.path import join
 from typing import ClassVar, NamedTuple, TypeVar
@@ -29,7 +28,6 @@ T = TypeVar("T")
 _PARTS = WebDataset()  # files of a sample mean what the members of a WebDataset shard mean
 
 
-@dataclass(frozen=True)
 class FileReader(Reader):
     """Reads images that are files of their own, or objects on S3."""
 
@@ -51,7 +49,6 @@ class FileReader(Reader):
         return results(self.root, read_image, rows.paths, rows.sizes, sizes=rows.sizes)
 
 
-@dataclass(frozen=True)
 class SampleReader(Reader):
     """Reads samples that are several files, or files and a line of another file."""
 
@@ -98,7 +95,6 @@ class PartFiles(NamedTuple):
     is_image: bool = False  # whether it is the image, which gets its name from its bytes
 
 
-@dataclass(frozen=True)
 class PartReader(SampleReader):
     """Reads samples that are several files."""
 
@@ -133,7 +129,6 @@ def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
     return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
 
 
-@dataclass(frozen=True)
 class ArchivedParts(Wrapper):
     """Reads samples of several members of an archive; a row's offset is the sample's number."""
 
@@ -159,7 +154,6 @@ class ArchivedParts(Wrapper):
             yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
 class FieldsReader(Wrapper):
     """Reads images with further values of a table, which rows bring."""
 
@@ -182,7 +176,6 @@ class FieldsReader(Wrapper):
             yield self.typed(Sample(key_of(path), {IMAGE: found, **fields}, id, path, IMAGE))
 
 
-@dataclass(frozen=True)
 class CaptionReader(SampleReader):
     """Reads images, each with the text beside it if it has one."""
 
@@ -206,7 +199,6 @@ class CaptionReader(SampleReader):
         return {**super().facts, "image_files": True}
 
 
-@dataclass(frozen=True)
 class ArchivedCaptions(ArchivedParts):
     """Reads images in an archive, each with the text beside it if it has one."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, TypeVar
 
 import polars as pl
 
+from dsprep.frozen import Frozen
 from dsprep.printable import json_values
 from dsprep.progress import Progress
 from dsprep.splits.dealing import join_sets
@@ -33,8 +33,7 @@ _AT_ONCE = 64  # files a task
 _PAIRS_AT_ONCE = 1_000_000
 
 
-@dataclass(frozen=True)
-class Leak:
+class Leak(Frozen):
     """Samples on different sides that show the same."""
 
     kind: str  # `same` (equal bytes) or `near` (alike, or equal bytes and others alike)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 
 Table = list[list[int]]  # counts: a row for each class, a column for each side
 
@@ -26,8 +26,7 @@ _CLOSE = Fraction(1, 10**9)
 _LONGEST_NAME = 200
 
 
-@dataclass(frozen=True)
-class Ratios:
+class Ratios(Frozen):
     """The sides of a split with their exact shares."""
 
     names: tuple[str, ...]  # in the order of the sides

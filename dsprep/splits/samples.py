@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS
+from dsprep.frozen import Frozen
 from dsprep.lists.rows import ReadingNotes, listable, plain_path, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_list
 from dsprep.numbering import Known, number_classes, numbered
@@ -79,8 +80,7 @@ def wanted_ratios(options: SplitOptions) -> Ratios:
     return make_ratios(options.ratios or usual)
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Frozen, eq=False):
     """The samples to divide."""
 
     name: str  # what messages call their source

@@ -9,7 +9,7 @@ order, because numbers are drawn by hash.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
@@ -17,6 +17,7 @@ import polars as pl
 from dsprep.annotations.mxnet import is_detection, is_sized_header
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.options import require_effect
 from dsprep.places.files import read_beside
@@ -42,8 +43,7 @@ from dsprep.workers.executor import Executor
 _COPIED = r"(_aug[0-9]{2,})+(\.[^./]*)?$"  # how keys and paths of augmented copies end
 
 
-@dataclass(frozen=True, eq=False)
-class Sides:
+class Sides(Frozen, eq=False):
     """The side of each sample."""
 
     numbers: pl.Series  # the number of the side of each

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +86,6 @@ class ClassFacts(NamedTuple):
         return json_values({"name": self.name, "counts": self.counts, "off": self.off})
 
 
-@dataclass(frozen=True)
 class SplitReport(ReadingNotes):
     """What splitting did or, for a dry run, would do."""
 

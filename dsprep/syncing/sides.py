@@ -16,6 +16,7 @@ from shlex import quote
 from typing import TypeAlias
 
 from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError, source_errors
+from dsprep.frozen import Frozen
 from dsprep.printable import utf8_text
 from dsprep.storage.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
@@ -50,8 +51,7 @@ class Listing:
     unfinished: list[str] = field(default_factory=list)  # state of unfinished runs, left out
 
 
-@dataclass(frozen=True)
-class Directory:
+class Directory(Frozen):
     """A directory, or one file."""
 
     root: Path  # the directory
@@ -148,8 +148,7 @@ class Directory:
         return failures
 
 
-@dataclass(frozen=True)
-class Prefix:
+class Prefix(Frozen):
     """The files of a store whose keys begin with a prefix."""
 
     store: Store
@@ -263,8 +262,7 @@ def unfit(path: str) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _FileContent:
+class _FileContent(Frozen):
     """The contents of a file, read when they are asked for and not known."""
 
     path: Path
@@ -312,8 +310,7 @@ class _FileContent:
                 yield buffer[:got]
 
 
-@dataclass(frozen=True)
-class _ObjectContent:
+class _ObjectContent(Frozen):
     """The contents of an object: its ETag in a listing, then a HEAD, then its bytes."""
 
     stored: Stored

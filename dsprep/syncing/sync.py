@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -24,6 +23,7 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
+from dsprep.frozen import Frozen
 from dsprep.options import require_effect
 from dsprep.printable import json_values
 from dsprep.storage.files import system_path
@@ -200,8 +200,7 @@ class Tally:
         return text
 
 
-@dataclass(frozen=True)
-class Orphan:
+class Orphan(Frozen):
     """An unfinished upload."""
 
     url: str  # address of the object

@@ -17,7 +17,7 @@ import json
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from dsprep.formats import FORMATS
 from dsprep.formats.augmented import REFERENCE, default_attributes
 from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, frame_whole, whole_records
 from dsprep.formats.stream import Readable, ShardStream
+from dsprep.frozen import Frozen
 from dsprep.places.match import find_elsewhere
 from dsprep.run.part import Part
 from dsprep.run.stream import convert_stream
@@ -82,8 +83,7 @@ class ChannelNotes(NamedTuple):
     notes: dict[str, None]
 
 
-@dataclass(frozen=True)
-class Channel:
+class Channel(Frozen):
     """A channel: what it sends, in its order."""
 
     name: str

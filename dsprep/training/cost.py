@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
+from dsprep.frozen import Frozen
 from dsprep.options import option_name, require_effect
 from dsprep.printable import json_values
 from dsprep.storage.transfer import DEFAULT_PART
@@ -177,8 +177,7 @@ class EpochCost(NamedTuple):
         return json_values({"full": self.full, "input_bound": self.input_bound})
 
 
-@dataclass(frozen=True)
-class CostReport:
+class CostReport(Frozen):
     """What data costs on S3, and in file systems."""
 
     samples: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from dsprep.formats.augmented import (
     parse_augmented,
     refers_to_files,
 )
+from dsprep.frozen import Frozen
 from dsprep.images.transform import Transform
 from dsprep.places.names import expand
 from dsprep.places.scan import scan_below
@@ -47,8 +48,7 @@ TEXTS = ("csv", "tsv", "txt", "libsvm", "jsonl")
 _HEAD = 1 << 20  # bytes that show whether lines of JSON refer to files
 
 
-@dataclass(frozen=True)
-class DataFacts:
+class DataFacts(Frozen):
     """Counts and sizes of a data set, or of one of its sides, as far as they are known."""
 
     place: str  # the place that the user gave

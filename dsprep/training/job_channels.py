@@ -6,12 +6,13 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
+from dsprep.frozen import Frozen
 from dsprep.printable import json_values
 from dsprep.storage.files import absolute, is_dir
 from dsprep.training.algorithms import (
@@ -36,8 +37,7 @@ _SHORT = {"val": "validation", "valid": "validation", "training": "train"}  # na
 _HELD_OUT = ("validation", "val", "valid", "test", "eval")  # channels that nobody trains on
 
 
-@dataclass(frozen=True)
-class JobChannel:
+class JobChannel(Frozen):
     """A channel of a training job."""
 
     name: str

@@ -10,13 +10,14 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dsprep.declared import called_with
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 from dsprep.options import require_effect
 from dsprep.printable import json_values
 from dsprep.storage.files import require_disk
@@ -45,8 +46,7 @@ _MOST_CHANNELS = 20  # API reference, `CreateTrainingJob`, `InputDataConfig`
 _UNKNOWN_VPC = {"SecurityGroupIds": [f"sg-{UNKNOWN}"], "Subnets": [f"subnet-{UNKNOWN}"]}
 
 
-@dataclass(frozen=True)
-class SagemakerReport:
+class SagemakerReport(Frozen):
     """The request that creates a job, and what it says of the data."""
 
     request: str  # `CreateTrainingJob` or `CreateProcessingJob`

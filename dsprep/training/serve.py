@@ -23,6 +23,7 @@ from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE
+from dsprep.frozen import Frozen
 from dsprep.options import require_effect
 from dsprep.printable import json_values
 from dsprep.run.part import Part, parse_part
@@ -66,8 +67,7 @@ class ChannelServed(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class ServeReport:
+class ServeReport(Frozen):
     """What serving did."""
 
     place: str | None  # the directory of the pipes; None for a temporary one, or a stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from dsprep.catalog import Catalog, SourceScan
 from dsprep.dataset.manifest import parse_rejects
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import shard_stem
+from dsprep.frozen import Frozen
 from dsprep.images.transform import Geometry
 from dsprep.moving import Frame, further_images
 from dsprep.options import option_name, require_effect
@@ -55,8 +56,7 @@ _TEXTS = dict.fromkeys(("name", "digests", "reason", "key", "file", "offset"), p
 _COLUMNS = _TEXTS | {"digests": pl.Binary(), "offset": pl.Int64()}
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Frozen):
     """Shards, the source that they are compared with, and which fields of both are compared."""
 
     shards: Shards

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from dsprep.annotations.objects import ObjectCounts
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DamagedShard, DsprepError
+from dsprep.frozen import Frozen
 from dsprep.printable import json_values
 
 
@@ -91,8 +92,7 @@ class IndexFile(NamedTuple):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckReport:
+class CheckReport(Frozen, kw_only=True):
     """The results of checking data sets: counts and problems."""
 
     destination: str
@@ -105,8 +105,7 @@ class CheckReport:
     seconds: float = 0.0  # how long it took
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifyReport(CheckReport):
+class VerifyReport(CheckReport, kw_only=True):
     """The report of `verify`: counts of samples, fields and problems."""
 
     manifest: bool = True  # whether there was a manifest to compare with
@@ -138,8 +137,7 @@ class VerifyReport(CheckReport):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexReport(CheckReport):
+class IndexReport(CheckReport, kw_only=True):
     """What indexing did or, for a dry run, would do."""
 
     state: str  # `indexed`, `planned` or `checked`

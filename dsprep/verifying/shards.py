@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dsprep.dataset.find import (
@@ -22,6 +22,7 @@ from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, R
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import ALL_FORMATS, format_of_source, suffixes
 from dsprep.formats.listed_shards import read_index
+from dsprep.frozen import Frozen
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
 from dsprep.storage.files import absent, system_path
@@ -32,8 +33,7 @@ from dsprep.units import format_count
 _TOTALS = ("samples", "bytes")
 
 
-@dataclass(frozen=True)
-class Shards:
+class Shards(Frozen):
     """The shards of one data set."""
 
     # options that the shards were made with; without a manifest, those that the names show

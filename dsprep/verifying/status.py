@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dsprep.dataset.find import is_of, manifest_beside
@@ -13,6 +12,7 @@ from dsprep.dataset.manifest import Manifest, single_of
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file
+from dsprep.frozen import Frozen
 from dsprep.opening import GivenPath
 from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.saved import plan_facts
@@ -26,8 +26,7 @@ from dsprep.verifying.options import StatusOptions
 from dsprep.verifying.report import Problem
 
 
-@dataclass(frozen=True)
-class StatusReport:
+class StatusReport(Frozen):
     """The report of ``status``: the state of a data set, and how many shards are complete."""
 
     destination: str  # the destination that the user gave

@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A room imports itself and the rooms of lower layers, never another of its own layer.
 # A room is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "opening printable",
+    "frozen opening printable",
     "errors",
     "extras units",
     "arguments findings numbering options progress sample",
@@ -349,6 +349,10 @@ def test_workers_load_nothing_slow(tmp_path_factory: pytest.TempPathFactory) -> 
     wanted = {"run.shard", "pipeline", "sources.tables.csv_rows", "formats.recordio"}
     assert not wanted - in_worker, sorted(in_worker)
     assert loaded_by(f"import {', '.join(f'dsprep.{name}' for name in in_worker)}") == set()
+
+
+def test_polars_is_loaded_while_workers_list_the_source() -> None:
+    assert "polars" not in loaded_by("import dsprep.run.augment, dsprep.run.write")
 
 
 def test_importing_dsprep_loads_nothing_slow() -> None:

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.objects import Object, Objects
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 
-@dataclass(frozen=True)
 class Lines(Annotations):
     """The box and the class number of each image. It is plain data, which workers get."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.declared import Options, option
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 
-@dataclass(frozen=True)
 class PathReader(Reader):
     """Reads the images that a file of paths names."""
 

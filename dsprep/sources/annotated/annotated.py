@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -23,6 +23,7 @@ from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.folder import Folder
+from dsprep.frozen import Frozen
 from dsprep.numbering import require_lines
 from dsprep.options import require_effect
 from dsprep.rows import Reader, Rows, Wrapper
@@ -55,8 +56,7 @@ _SHOWN = 3  # examples in a message
 _AT_ONCE = 1 << 16  # rows of a table
 
 
-@dataclass(frozen=True)
-class Annotations(ABC):
+class Annotations(Frozen, ABC):
     """The annotations of the images of a source. Plain data: it is pickled for the workers."""
 
     @property
@@ -76,7 +76,6 @@ class Annotations(ABC):
         """
 
 
-@dataclass(frozen=True)
 class AnnotatedReader(Wrapper):
     """Reads images with their annotations."""
 

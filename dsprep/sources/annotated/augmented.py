@@ -8,7 +8,6 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote
 
@@ -122,7 +121,6 @@ def _read_texts(
     return Catalog(table, path, classes, reader, Schema((field,)), schema_known=True), findings
 
 
-@dataclass(frozen=True)
 class TextReader(Reader):
     """Reads the texts of a manifest; rows have their labels."""
 

@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -100,7 +100,6 @@ _ROW = re.compile(r"[^,]+\.\w+,(?:(?:-?\d+(?:\.\d*)?,){4}[^,]+|,,,,)")
 _OPEN_IMAGES = _Spelling("xyxy", ("XMin", "YMin", "XMax", "YMax"), shares=True)
 
 
-@dataclass(frozen=True)
 class TableBoxes(Annotations):
     """Boxes of a table, by image."""
 

@@ -12,7 +12,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -21,6 +20,7 @@ from dsprep.annotations.coco import parse, parse_boxes
 from dsprep.annotations.objects import Extent, Objects, is_id
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.frozen import Frozen
 from dsprep.numbering import number_ids
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
@@ -103,7 +103,6 @@ def _extent(width: int, height: int) -> Extent | None:
     return (float(width), float(height)) if width and height else None
 
 
-@dataclass(frozen=True)
 class CocoAnnotations(Annotations):
     """The annotations in COCO's JSON files, as workers get them."""
 
@@ -197,8 +196,7 @@ class CocoAnnotations(Annotations):
         return [data[at - start : at - start + size] for at, size in pairs]
 
 
-@dataclass(frozen=True, eq=False)
-class CocoPlaces(Sequence[Any]):
+class CocoPlaces(Frozen, Sequence[Any], eq=False):
     """The places of the annotations of each image, in little memory."""
 
     images: array[int]  # id, file, width and height of each

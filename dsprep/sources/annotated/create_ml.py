@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dsprep.annotations.create_ml import are_shares, image_of, parse_item
@@ -12,7 +11,6 @@ from dsprep.sources.annotated.spans import JsonSpans, ParsedImage, fields_in
 _SHARES = "coordinates as shares of images"
 
 
-@dataclass(frozen=True)
 class CreateMlImages(JsonSpans):
     """The images of a file."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.cvat import parse_image, parts_of_skeletons
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _NO_SUBSET = ("", "default")
 
 
-@dataclass(frozen=True)
 class CvatImages(XmlSpans):
     """The images of a task or a project."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.annotations.named import NamedObjects, most_json, numbered
@@ -41,7 +41,6 @@ class OfImage(NamedTuple):
     is_held: bool  # whether the file holds the image itself
 
 
-@dataclass(frozen=True)
 class NamedTexts(Texts):
     """Files that tell the objects of an image and the names of their classes."""
 

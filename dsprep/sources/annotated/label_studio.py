@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dsprep.annotations.label_studio import REFUSED, chosen, drawn
@@ -15,7 +14,6 @@ _SHOWN = 3
 _SEVERAL = "with several annotations; the one marked as ground truth is taken, or the first"
 
 
-@dataclass(frozen=True)
 class LabelStudioTasks(JsonSpans):
     """The tasks of an export."""
 

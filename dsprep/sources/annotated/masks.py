@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from dsprep.annotations.masks import (
 )
 from dsprep.annotations.objects import Objects, Rle
 from dsprep.errors import BadSample, SourceError
+from dsprep.frozen import Frozen
 from dsprep.images.header import read_header
 from dsprep.images.transform import decoded, upright_size
 from dsprep.places.archive import ArchiveReader
@@ -39,8 +40,7 @@ MaskData: TypeAlias = bytes | Sequence[bytes] | BadSample | None
 """The file of a mask, or several that are joined, or why they were not read; None without any."""
 
 
-@dataclass(frozen=True)
-class Masks:
+class Masks(Frozen):
     """The masks of images, by the number of an image's annotations. Plain data for workers."""
 
     root: str
@@ -155,7 +155,6 @@ class Masks:
         return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
 
 
-@dataclass(frozen=True)
 class SegmentMasks(Masks):
     """Masks whose pixels are the ids of objects, which tell the class: each image has its own."""
 
@@ -171,8 +170,7 @@ class SegmentMasks(Masks):
         return png_of(mask)
 
 
-@dataclass(frozen=True)
-class TableMasks:
+class TableMasks(Frozen):
     """Masks that a table has as runs of pixels: from 1, down the columns."""
 
     # of each image: class and runs of its rows; or, if a row is wrong, `WRONG` and the reason

@@ -69,7 +69,6 @@ class ParsedImage(NamedTuple):
     tags: Collection[str] = ()
 
 
-@dataclass(frozen=True)
 class Spans(Annotations):
     """Annotations in spans of files: a place is a file, an offset and a size, or the span itself.
 
@@ -145,7 +144,6 @@ def fields_in(piece: Any) -> Mapping[str, Any]:
     return piece
 
 
-@dataclass(frozen=True)
 class JsonSpans(Spans):
     """Spans of JSON: items of a list or of an object."""
 
@@ -159,7 +157,6 @@ class JsonSpans(Spans):
         return json.loads(data)
 
 
-@dataclass(frozen=True)
 class XmlSpans(Spans):
     """Spans of XML: elements below the root."""
 
@@ -172,7 +169,6 @@ class XmlSpans(Spans):
         return root_of(data)
 
 
-@dataclass(frozen=True)
 class LineSpans(Spans):
     """Spans of text: lines that follow one another."""
 

@@ -30,7 +30,6 @@ class ToldByFile(NamedTuple):
     image: Any = None  # what it tells of the whole image
 
 
-@dataclass(frozen=True)
 class Texts(Annotations):
     """Annotations in a file for each image: a place is its path below a root, and its size.
 

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.via import SEVERAL, attributes_of, parse_regions, regions_of, texts_of
@@ -35,7 +35,6 @@ _HEADER = (
 )
 
 
-@dataclass(frozen=True)
 class _ViaSpans(Spans):
     """The regions of images, and the attribute that is their class."""
 
@@ -65,7 +64,6 @@ class _ViaSpans(Spans):
         return found
 
 
-@dataclass(frozen=True)
 class ViaImages(_ViaSpans, JsonSpans):
     """Images of JSON, which may lie in a project."""
 
@@ -83,7 +81,6 @@ class ViaImages(_ViaSpans, JsonSpans):
         return fields_in(piece)
 
 
-@dataclass(frozen=True)
 class ViaRows(_ViaSpans, LineSpans):
     """Images of CSV, with a row for each region."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.annotations.objects import Objects
@@ -29,7 +29,6 @@ _BESIDE = ("JPEGImages", "images")  # directories of images, beside that of XML 
 _FROM_0, _UNREAD = "from 0", "unread "
 
 
-@dataclass(frozen=True)
 class VocTexts(Texts):
     """XML files of VOC's."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dsprep.annotations.objects import Object, box_of_sides
@@ -24,7 +23,6 @@ _ZEROS = re.compile(r"\s*0(?:\s+[0-]){3,9}\s*")  # the line of an image without 
 _INVALID = "with faces that are marked invalid, which are kept as any others"
 
 
-@dataclass(frozen=True)
 class WiderFaces(LineSpans):
     """The faces of each image."""
 

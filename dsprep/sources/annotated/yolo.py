@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,7 +41,6 @@ _TRIED = 20  # maximum number of texts that are read to tell whether they have o
 _ROTATED, _EQUAL, _FILLED, _POLYGONS = "rotated", "equal", "filled", "polygons"
 
 
-@dataclass(frozen=True)
 class YoloTexts(Texts):
     """The label texts of YOLO: a file for each image."""
 

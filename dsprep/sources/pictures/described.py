@@ -17,7 +17,7 @@ import os
 import posixpath
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -64,7 +64,6 @@ class DescribedColumns(Folder):
 # Reading
 
 
-@dataclass(frozen=True)
 class DescribedReader(SampleReader):
     """Reads images and their lines."""
 
@@ -102,7 +101,6 @@ class DescribedReader(SampleReader):
         return hugging_face.numbered(value, numbers)
 
 
-@dataclass(frozen=True)
 class FolderReader(SampleReader):
     """Reads samples of a folder that dsprep wrote, by their lines in its listing."""
 

@@ -15,7 +15,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 from dsprep.errors import BadSample, DamagedShard, SourceError, source_errors
 from dsprep.formats.folder import Folder
 from dsprep.formats.stream import Decompressor, Readable, compression_of
+from dsprep.frozen import Frozen
 from dsprep.images.pixels import Shape, encode_raw
 from dsprep.places.archive import ArchiveReader, Place
 from dsprep.places.prefetch import OpenFiles, read_at
@@ -101,8 +102,7 @@ def read_members(files: Sequence[BatchFile]) -> Iterator[bytes]:
         yield data
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Frozen):
     """A file of images, all of one size. Plain data: it is pickled for the workers."""
 
     file: BatchFile
@@ -140,7 +140,6 @@ class Batch:
             yield block[start : start + self.size]
 
 
-@dataclass(frozen=True)
 class PixelReader(Reader):
     """Reads the images of batches; the offset of a row counts in the pixels of its batch."""
 
@@ -222,7 +221,6 @@ class PixelReader(Reader):
                     yield BadSample("has changed: its file is shorter than when it was listed")
 
 
-@dataclass(frozen=True)
 class LabeledPixelReader(Wrapper):
     """Reads the images of batches with a label besides that of the rows."""
 

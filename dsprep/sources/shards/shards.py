@@ -39,7 +39,6 @@ _MOST_MISSING = 1_000_000  # samples that a shard may lack: its manifest may com
 _BLOCK = 1 << 18  # few system calls, and it still fits a core's own cache for the checksum
 
 
-@dataclass(frozen=True)
 class ShardReader(Reader):
     """Reads samples of shards."""
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any
 
@@ -26,6 +26,7 @@ from dsprep.formats import FORMATS, IN_SPANS, TABLES, format_of_file, format_of_
 from dsprep.formats.base import Format
 from dsprep.formats.listed_shards import read_index
 from dsprep.formats.stream import ShardStream
+from dsprep.frozen import Frozen
 from dsprep.places.names import (
     by_directory,
     expand,
@@ -43,8 +44,7 @@ from dsprep.units import format_count, format_some
 NUMBERED = ("label_map.pbtxt", "labels.txt")
 
 
-@dataclass(frozen=True)
-class ShardSet:
+class ShardSet(Frozen):
     """Shards of one data set, or of several."""
 
     name: str  # the name that the user gave

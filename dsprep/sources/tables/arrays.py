@@ -256,7 +256,6 @@ def type_of_items(name: str, kind: Any) -> tuple[str, str, int]:
 # Reading
 
 
-@dataclass(frozen=True)
 class ArrayReader(Reader):
     """Reads rows of arrays; the offset of a row is its number."""
 

@@ -180,7 +180,6 @@ def _index(
 # Reading
 
 
-@dataclass(frozen=True)
 class CsvReader(Reader):
     """Reads rows of CSV files."""
 

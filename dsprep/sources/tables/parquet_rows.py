@@ -229,7 +229,6 @@ def read_columns(task: tuple[str, Mapping[str, str], Sequence[str]]) -> Any:
 # Reading
 
 
-@dataclass(frozen=True)
 class ParquetReader(Reader):
     """Reads rows of Parquet files."""
 

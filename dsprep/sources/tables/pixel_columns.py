@@ -7,13 +7,14 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import isqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.findings import Finding
+from dsprep.frozen import Frozen
 from dsprep.images.pixels import Shape, encode_raw, parse_shape, shape_of
 from dsprep.sample import Sample, Value
 from dsprep.schema import IMAGE, Field, Schema
@@ -29,8 +30,7 @@ _BETWEEN = re.compile(r"[\[\],;]")  # what may separate the pixels in a cell bes
 _LOOKED_AT = 64  # rows of a table that show how many pixels an image has
 
 
-@dataclass(frozen=True)
-class PixelColumns:
+class PixelColumns(Frozen):
     """Columns of a table that are the pixels of an image. Plain data: it is pickled for workers."""
 
     beside: ClassVar[Mapping[str, str]] = {}

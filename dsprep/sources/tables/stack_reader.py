@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from dsprep.errors import BadSample
@@ -66,7 +66,6 @@ class Stack(NamedTuple):
         return Plain(file)
 
 
-@dataclass(frozen=True)
 class StackReader(Reader):
     """Reads images of stacks; the offset of a row counts in the pixels of its stack."""
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dsprep.errors import OptionError
+from dsprep.frozen import Frozen
 from dsprep.progress import WAITS
 from dsprep.units import format_duration
 
 _NOTICEABLE = 1.0  # seconds of waiting that a user may wonder about
 
 
-@dataclass(frozen=True)
-class S3Config:
+class S3Config(Frozen):
     """Options for S3. What is not given here comes from the environment and AWS's files."""
 
     profile: str | None = None  # the profile of the credentials
@@ -70,8 +70,7 @@ def require_endpoint(name: str, url: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Retries:
+class Retries(Frozen):
     """Longer and longer random waits, so that many clients do not come back at once."""
 
     attempts: int = 8  # maximum number of attempts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dsprep.errors import DsprepError, StoreError
+from dsprep.frozen import Frozen
 from dsprep.storage.location import Location
 
 _COPYING = "s3:PutObject, and s3:GetObject on what is copied"
@@ -118,8 +118,7 @@ class DamagedError(Exception):
     """An answer shows that other bytes have arrived than were sent."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Frozen):
     """A request that failed."""
 
     operation: str  # its name in the API, such as `UploadPart`
