@@ -259,6 +259,17 @@ def test_the_table_that_is_offered_is_read(
     assert boxes(catalog) == expected
 
 
+def test_a_sample_submission_is_no_table_of_masks(tmp_path: Path) -> None:
+    runs = "ImageId,EncodedPixels\n"
+    files = {"sample_submission_v2.csv": f"{runs}2.jpg,0 1\n", "train.csv": f"{runs}1.jpg,1 5\n"}
+    root = write(tmp_path, {"train/1.jpg": None, "test/2.jpg": None, **files})
+    with pytest.raises(SourceError, match="has a table of boxes or masks, train.csv") as refused:
+        read(root)
+    given = options_in(str(refused.value))
+    assert [Path(path).name for path in given] == ["train.csv"]
+    assert kinds(read(root, annotations=given)[1]) == {"sample_submission_v2.csv": "harmless"}
+
+
 @pytest.mark.parametrize("header", ["", "image,xmin,ymin,xmax,ymax,class\n"])
 def test_a_table_beside_the_directory_of_images_is_offered(tmp_path: Path, header: str) -> None:
     root = write(

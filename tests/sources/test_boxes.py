@@ -124,6 +124,9 @@ def test_runs_become_masks(images: Path, tmp_path: Path) -> None:
         with Image.open(io.BytesIO(members[f"{key}.mask.png"])) as mask:
             assert not any(mask.tobytes())
     assert (tmp_path / "out" / "mask.classes.txt").read_text() == "background\n1\n3\n"
+    both = "Image_Label,EncodedPixels\n000.jpg_Fish,1 5\n001.jpg_Sugar,\n"
+    pack(images, tmp_path / "both", both)
+    assert (tmp_path / "both" / "mask.classes.txt").read_text() == "background\nFish\nSugar\n"
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,16 @@ def test_roboflow_has_boxes_in_a_table_of_each_side(tmp_path: Path) -> None:
     }
     assert {*sides(catalog).values()} == {"train", "val"}
     assert not [each for each in findings if each.kind == "left-over"]
+
+
+def test_a_table_of_images_and_tags_alone(tmp_path: Path) -> None:
+    rows = "image,MEL,NV,BCC\nISIC_1,1.0,0.0,0.0\nISIC_2,0.0,0.0,1.0\n"
+    files = {"in/ISIC_1.jpg": None, "in/ISIC_2.jpg": None, "truth.csv": rows}
+    catalog, _ = read(write(tmp_path, files))
+    assert told(catalog) == {
+        "in/ISIC_1.jpg": {"label": ("MEL",)},
+        "in/ISIC_2.jpg": {"label": ("BCC",)},
+    }
+    (tmp_path / "truth.csv").write_text("image,target,fold\nISIC_1,1,0\nISIC_2,0,1\n")
+    catalog, _ = read(tmp_path)
+    assert catalog.annotated is None

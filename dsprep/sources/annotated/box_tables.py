@@ -29,6 +29,7 @@ from dsprep.sources.annotated.boxes import (
 )
 from dsprep.sources.annotated.masks import TableMasks
 from dsprep.sources.annotation_kind import AnnotatedPlace
+from dsprep.sources.heads import is_harmless
 from dsprep.sources.kind import HEAD
 from dsprep.sources.unread import text_of
 from dsprep.storage.files import entries, full_path, open_file
@@ -91,7 +92,7 @@ def _tables_in(directory: str, place: AnnotatedPlace) -> Sequence[str]:
 
 
 def _is_table(path: str) -> bool:
-    return path.lower().endswith((".csv", ".tsv"))
+    return path.lower().endswith((".csv", ".tsv")) and not is_harmless(path)
 
 
 def _columns(head: bytes) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ _IDS = ("class_id", "category_id", "classid", "label_id")
 _RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")
 _MANY = "boxesstring"  # all boxes of an image, as Global Wheat has them: `1 2 3 4;5 6 7 8`
 _NO_RUNS = ("", "-1", "nan")  # -1: SIIM, for an image without any
-_BOTH = "imageid_classid"  # 0002cc93b.jpg_1
+_BOTH = ("imageid_classid", "image_label")  # 0002cc93b.jpg_1, 0011165.jpg_Fish
 _FLAGS = {
     "isgroupof": "group_of",
     "istruncated": "truncated",
@@ -185,7 +185,7 @@ def scan_boxes(source: Source, path: str, files: Files, rules: BoxRules | None =
     read, digest = _cells_of(source, path, files)
     cells, lines = read.texts, read.lines
     columns = cells.columns
-    if both := next((name for name in cells.columns if name.lower() == _BOTH), None):
+    if both := next((name for name in cells.columns if name.lower() in _BOTH), None):
         if wrong := cells[both].filter(~cells[both].str.contains("_", literal=True)).to_list():
             raise SourceError(f"{path}: {wrong[0]!r:.60} is no image and class: 0002cc93b.jpg_1")
         parts = cells[both].str.extract_groups(r"(?s)^(.*)_([^_]*)$").struct.unnest()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
+from dsprep.sources.heads import is_harmless
 from dsprep.sources.kind import Claim, Sure
 from dsprep.sources.unread import text_of
 
@@ -65,7 +66,7 @@ class BoxTableKind(AnnotationKind):
 
         found = dict[str, Sequence[str]]()
         for name in filter(self.files.search, place.others):
-            if name.count("/") > 1:
+            if name.count("/") > 1 or is_harmless(name):
                 continue
             columns = columns_of(_whole_lines(place.head(name)))
             if holds_boxes(columns):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.sources.annotated.tag_options import TagOptions
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
+from dsprep.sources.heads import is_harmless
 from dsprep.sources.kind import Claim, Sure
 from dsprep.sources.labels.columns import columns_of_tags
 from dsprep.sources.unread import text_of
@@ -21,8 +22,10 @@ _CSV = re.compile(r"(?i)\.csv$")
 _ROBOFLOW = re.compile(r"(?:^|/)_classes\.csv$")
 _HEADER = re.compile(r'\s*"?filename"?\s*,.')  # of Roboflow
 _PATHS = ("path", "filename", "file_name", "image", "image_path")
+_IMAGES = ("image", "image_id", "image_name", "filename")  # beside tags alone
 _LOOKED_AT = 50  # rows
 _FEWEST = 2  # columns of tags
+_FEWEST_ALONE = 3  # columns of tags, in a table of nothing else
 
 
 class TagTableKind(AnnotationKind):
@@ -32,7 +35,8 @@ class TagTableKind(AnnotationKind):
     words: ClassVar = "tags in a table"
     contents: ClassVar = (
         "tags: Roboflow's `_classes.csv`; CheXpert's `train.csv` and tables like it, whose -1 is "
-        "what `--uncertain` says; a side from each table"
+        "what `--uncertain` says; tables of images and tags alone, as ISIC has them; a side from "
+        "each table"
     )
     not_read: ClassVar = "further columns"
     example: ClassVar = "dsprep pack CheXpert-v1.0-small shards --to webdataset --uncertain 0"
@@ -46,7 +50,9 @@ class TagTableKind(AnnotationKind):
         text = text_of(head)
         if _ROBOFLOW.search(path):
             return _HEADER.match(text) is not None
-        return _CSV.search(path) is not None and "-1" in text and _is_uncertain(text)
+        if not _CSV.search(path) or is_harmless(path):
+            return False
+        return _has_tags_alone(text) or ("-1" in text and _is_uncertain(text))
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
         heads = place.heads(_CSV)
@@ -80,11 +86,26 @@ def _first_line(head: bytes) -> str:
     return text_of(head).partition("\n")[0].strip()
 
 
-def _is_uncertain(text: str) -> bool:
-    """Return whether a table names images, and has tags of which some are uncertain."""
+def _has_tags_alone(text: str) -> bool:
+    """Return whether a table names images, and all its other columns are of 0 and 1."""
+    if text.partition(",")[0].strip().strip('"').lower() not in _IMAGES:
+        return False
+    names, rows = _columns_and_rows(text)
+    cells = {cell.strip() for row in rows for cell in row[1:]}
+    are_flags = cells in ({"0", "1"}, {"0.0", "1.0"})
+    return len(names) > _FEWEST_ALONE and are_flags and all(len(row) == len(names) for row in rows)
+
+
+def _columns_and_rows(text: str) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return the names of columns, and the first whole rows."""
     header, *lines = text.split("\n")[: _LOOKED_AT + 1]
     names = [name.strip().strip('"') for name in header.split(",")]
-    rows = [line.rstrip("\r").split(",") for line in lines[:-1] or lines]
+    return names, [line.rstrip("\r").split(",") for line in lines[:-1] or lines]
+
+
+def _is_uncertain(text: str) -> bool:
+    """Return whether a table names images, and has tags of which some are uncertain."""
+    names, rows = _columns_and_rows(text)
     if not any(name.lower() in _PATHS for name in names):
         return False
     tags = columns_of_tags(names, rows)

@@ -56,6 +56,7 @@ PATH_COLUMNS = (
 LABEL_COLUMNS = (
     *("label", "labels", "label_id", "class", "class_id", "class_name", "y", "target"),
     *("category", "category_id", "breed", "species", "diagnosis"),
+    *("dx", "choice"),  # of HAM10000, of Label Studio
 )
 
 _TOO_LARGE = "is too large: whole numbers have to be below 2^53"
