@@ -469,6 +469,15 @@ def test_paths_that_lead_outside_are_refused(images: Path, path: str) -> None:
 # Against the disk
 
 
+def test_paths_of_another_machine_mean_names(images: Path) -> None:
+    for begins in ("/data/upload/1/", "gs://bucket/x/", "C:/data/"):
+        text = f"image_url,choice\n{begins}a/3.jpg,owl\n{begins}1a2b3c4d-1.jpg,cat\n"
+        catalog, findings = read(images, text)
+        assert catalog.table["path"].to_list() == ["a/3.jpg", "1.jpg"]
+        (note,) = (each for each in findings if each.kind == "note")
+        assert note.detail.startswith("its paths are of another machine: ")
+
+
 def test_missing_unlisted_and_duplicates(images: Path) -> None:
     fill(images / "images", "notes.txt", "b/.hidden.jpg")
     catalog, findings = read(images, "id,label\n1,a\n9,b\n./1.jpg,a\n", duplicates="keep")

@@ -22,7 +22,7 @@ from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, p
 from dsprep.numbering import Known, number_classes, numbered
 from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
-from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, Matches, match
+from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, WRITTEN_ELSEWHERE, Matches, match
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
 from dsprep.sources.advice import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 PATH_COLUMNS = (
     *("path", "filepath", "file_path", "image_path", "img_path"),
     *("filename", "file_name", "image_name", "img_name", "file", "image", "img"),
-    *("image_id", "img_id", "id_code", "id", "name"),
+    *("image_id", "img_id", "id_code", "id", "name", "image_url"),
 )
 # Names of columns of labels, in any case; of several, the user has to choose.
 LABEL_COLUMNS = (
@@ -67,6 +67,7 @@ _WHOLE_PER_FRACTION = 10  # if fewer than one label in this many is a fraction, 
 _FIRST_COLUMNS = 100  # that may name the images, though not by their own names
 _MOST_VALUES = 3 * 10**7  # most values in labels with a 0 or 1 for each class: about 1 GB of memory
 _NOT_GIVEN = ("", "nan")
+_ELSEWHERE = r"^(?:[a-z][a-z0-9+.-]*:/|[A-Za-z]:)?/"  # begins a path of another machine
 _SHOWN = 3  # examples in a message
 
 
@@ -112,11 +113,14 @@ def read_table(
     rows = pl.DataFrame(columns).with_row_index("index")
     cell = pl.col("path")
     refuse(path, rows, cell == "", lambda row: f"no path in the column {paths!r}")
+    is_elsewhere = rows.height > 0 and rows["path"].str.contains(_ELSEWHERE).all()
+    if is_elsewhere:
+        rows = rows.with_columns(path=cell.str.replace(_ELSEWHERE, ""))
     refuse(path, rows, leads_outside(cell), OUTSIDE.format_map)
     plain = plain_paths(rows["path"])
     files = files.fitting(plain)
     # A path means the file of that name, or of more than that name.
-    meant, zeros = _files_of(plain, files.table["path"])
+    meant, noted = _files_of(plain, files.table["path"], is_elsewhere)
     meant.refuse_several(path, partial(_which, root), lines)
     rows = rows.with_columns(file=meant.paths.fill_null(plain))
     boxes = advise(COLUMNS_OF_BOXES, texts.columns)
@@ -130,12 +134,22 @@ def read_table(
     if source.fields:
         catalog, kinds = _with_fields(catalog, cells, source.fields, path)
         notes.append(f"fields of the table: {kinds}")
-    findings += [Finding("note", "", note) for note in [*notes, *zeros]]
+    findings += [Finding("note", "", note) for note in [*notes, *noted]]
     return catalog, [*findings, *notes_on_order(known, classes or ())]
 
 
-def _files_of(names: pl.Series, paths: pl.Series) -> tuple[Matches, Sequence[str]]:
-    """Return the files that a table means; and a note, if its numbers lack zeros."""
+def _files_of(
+    names: pl.Series, paths: pl.Series, is_elsewhere: bool
+) -> tuple[Matches, Sequence[str]]:
+    """Return the files that a table means; and a note, if names are not what files are called.
+
+    ``is_elsewhere`` says that its names were absolute, or addresses.
+    """
+    if is_elsewhere:
+        meant = match(names, paths, WRITTEN_ELSEWHERE, nearest=True)
+        found = meant.first.is_not_null().arg_true()[:1]
+        pairs = zip(names.gather(found), meant.first.gather(found), strict=True)
+        return meant, [f"its paths are of another machine: {one} is {file}" for one, file in pairs]
     meant = match(names, paths, MORE_THAN_NAMES)
     if meant.first.null_count() < len(names):
         return meant, ()
