@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 HOLDS, NAMES, BELONGS = "has annotations of", "names", "has the same name as an image"
 OF_MATLAB = "has values of MATLAB, and nothing else tells what the images show"
+PIXELS = "has columns of pixels"
 UNNAMED = "is an image without an extension of images"
 """How the detail of a file begins that stops a command."""
 
@@ -82,6 +83,7 @@ _GRAY = frozenset((".pgm", ".pnm"))  # which may be maps as well
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
+_PIXELS = re.compile(r"(?i)(?:\bpixel_?\d+[\"',]+){3}")
 _COUNT = re.compile(r"#\d+$")  # how Flickr's captions number those of an image
 
 
@@ -266,6 +268,8 @@ def _said_of(
     if is_bare:
         matrices = (path for path in others if extension_in(path) == ".mat")
         told = {path: Finding("left-over", path, OF_MATLAB) for path in matrices} | told
+        pixels = (path for path, head in others.items() if _has_pixels(path, head))
+        told |= {path: Finding("left-over", path, PIXELS) for path in pixels}
     if not source.chooses:
         return told | said, notes
     first = {group_of(path): finding for path, finding in reversed(said.items())}
@@ -311,6 +315,12 @@ def _names_in(
             takes = "--list takes a list" if is_list else "--labels takes the labels of a table"
             notes.append(not_read(f"{path} {NAMES} {named}", takes))
     return told, notes
+
+
+def _has_pixels(path: str, head: bytes) -> bool:
+    """Return whether a table begins with the names of columns of pixels, as Kaggle's MNIST does."""
+    is_table = extension_in(path) == ".csv"
+    return is_table and _PIXELS.search(text_of(head).partition("\n")[0]) is not None
 
 
 def not_read(what: str, why: str = "") -> Finding:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
-from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, SOME, UNNAMED, lacks_labels
+from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, PIXELS, SOME, UNNAMED, lacks_labels
 from dsprep.sources.likely_masks import MAPS, MASKS, PARTS, image_of
 from dsprep.sources.mask_names import endings_of_masks
 from dsprep.sources.parallel import pairs_for
@@ -70,6 +70,7 @@ def what_stops(
     left = [
         each for each in findings if each.kind == "left-over" and not each.path.startswith(written)
     ]
+    left.sort(key=_is_of_test)  # a table for tests, which has no labels, stands for no others
     telling: dict[tuple[str, str, str], Finding] = {}
     for each in left:
         if each.detail:
@@ -82,6 +83,10 @@ def what_stops(
     if len(telling) > _SHOWN:
         lines.append([f"and {len(telling) - _SHOWN:,} more kinds of files"])
     return lines
+
+
+def _is_of_test(finding: Finding) -> bool:
+    return "test" in posixpath.basename(finding.path).lower()
 
 
 def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str]) -> Iterator[str]:
@@ -129,6 +134,9 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
         yield "to take all of it in, unpack the archive: imagefolder is read from a directory"
     if finding.detail.startswith(PARTS):
         yield "to take directories for classes: --from images"
+    if finding.detail == PIXELS:
+        path = shlex.quote(_as_given(source, finding.path))
+        yield f"to take it in: SOURCE {path} and --pixel-columns 'pixel*'"
     if finding.detail == UNNAMED:
         yield "to take it in: add the extension of its kind, such as .jpg"
     yield f"to go on without: --leave-out {shlex.quote(_pattern(finding, left, count))}"

@@ -52,6 +52,10 @@ _FIFTYONE_LABELS = r'"labels"\s*:\s*\{\s*"[^"]*"\s*:\s*(?:\d+|null|"|\[)'
 _OCHUMAN = "take those of the same authors in COCO's form, ochuman_coco_format_*.json"
 _SBD = "write the field Segmentation of each into a PNG, and give their directory with --masks"
 
+_PREFIXES = (
+    "call each metadata.jsonl, beside its images, with file_name for image: their texts are fields"
+)
+
 UNREAD = (
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
@@ -91,6 +95,17 @@ UNREAD = (
     Unread("SBD", r"(?:^|/)(?:cls|inst)/\d{4}_\d{6}\.mat$", (r"^MATLAB",), (), _SBD),
     Unread("Edge Impulse", r"\.(?:json|labels)$", ('"boundingBoxes"',)),
     Unread("OpenPose", _JSON, ('"pose_keypoints_2d"',)),
+    Unread("Mapillary Traffic Sign", _JSON, ('"ispano"|"out-of-frame"', '"objects"')),
+    Unread("DeepFashion2", _JSON, (r'"item1"\s*:\s*\{', '"bounding_box"|"category_name"')),
+    Unread("Hasty", _JSON, ('"export_format_version"', '"label_classes"')),
+    Unread("SuperAnnotate", _JSON, (r'"instances"\s*:\s*\[', '"className"|"classId"')),
+    Unread("Scale", _JSON, ('"task_id"', '"response"')),
+    Unread("Label Studio's JSON-MIN", _JSON, ('"annotation_id"', '"annotator"'), (),
+           "export the project as JSON, and give that with --annotations"),
+    Unread("Vertex AI", r"\.jsonl$", ('"imageGcsUri"',)),
+    Unread("Azure ML", r"\.jsonl$", ('"image_url"', '"topX"|"polygon"')),
+    Unread("GeoJSON", r"\.geojson$", ('"FeatureCollection"',)),
+    Unread("PaliGemma", r"\.jsonl$", ('"image"', '"prefix"', '"suffix"'), (), _PREFIXES),
 )  # fmt: skip
 """The kinds that content shows, the more special ones first."""
 

@@ -246,8 +246,13 @@ def test_the_number_of_rows_above_the_columns(tmp_path: Path) -> None:
             "image_name,BoxesString,domain\n1.jpg,1 2 3 4;5 6 7 8,ETHZ_1\n2.jpg,no_box,ETHZ_1\n",
             {"i/1.jpg": [("object", 1, 2, 3, 4), ("object", 5, 6, 7, 8)], "i/2.jpg": []},
         ),
+        (
+            "Filename;Annotation tag;Upper left corner X;Upper left corner Y;Lower right corner X;"
+            "Lower right corner Y;Occluded,On another road\ni/1.jpg;stop;1;2;3;4;0,0\n",
+            {"i/1.jpg": [("stop", 1, 2, 3, 4)], "i/2.jpg": []},
+        ),
     ],
-    ids=["Keras-RetinaNet", "Global Wheat"],
+    ids=["Keras-RetinaNet", "Global Wheat", "LISA"],
 )
 def test_the_table_that_is_offered_is_read(
     tmp_path: Path, text: str, expected: dict[str, list[tuple[object, ...]]]

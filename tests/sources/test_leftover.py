@@ -65,6 +65,19 @@ HEADS_OF_KINDS = {
     ),
     "SBD": ("inst/2008_000002.mat", "MATLAB 5.0 MAT-file, Platform: GLNXA64"),
     "SBU": ("x/SBU_captioned_photo_dataset_urls.txt", "http://static.flickr.com/2723/000.jpg\n"),
+    "Mapillary Traffic Sign": ("000.json", '{"width": 4, "ispano": false, "objects": []}'),
+    "DeepFashion2": ("annos/000.json", '{"item1": {"bounding_box": [1, 2, 3, 4]}}'),
+    "Hasty": ("x.json", '{"export_format_version": "1.1", "label_classes": [], "images": []}'),
+    "SuperAnnotate": ("000.jpg___objects.json", '{"instances": [{"className": "car"}]}'),
+    "Scale": ("tasks.json", '[{"task_id": "1", "response": {"annotations": []}}]'),
+    "Label Studio's JSON-MIN": (
+        "x.json",
+        '[{"image": "000.jpg", "annotator": 1, "annotation_id": 1',
+    ),
+    "Vertex AI": ("x.jsonl", '{"imageGcsUri": "gs://b/000.jpg"}\n'),
+    "Azure ML": ("x.jsonl", '{"image_url": "000.jpg", "label": [{"topX": 0.1}]}\n'),
+    "GeoJSON": ("x.geojson", '{"type": "FeatureCollection", "features": []}'),
+    "PaliGemma": ("x.jsonl", '{"image": "000.jpg", "prefix": "detect", "suffix": "fish"}\n'),
     "dlib": ("faces.xml", "<?xml version='1.0'?><images><image file='000.jpg'><box top='1'"),
     "COCO": ("result.json", coco(["000.jpg"], [box(1, 1)])),
     "Pascal VOC": ("xml/000.xml", voc(voc_object("cat", (1, 2, 3, 4)))),
@@ -940,3 +953,17 @@ def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path)
         "the shards do not hold all of the source: 1 .csv, 1 .json, 1 .txt, such as "
         "gt/000.txt, which has annotations of ICDAR"
     ]
+
+
+def test_tables_of_pixels_beside_pictures_stop_the_command(tmp_path: Path) -> None:
+    pixels = f"label,{','.join(f'pixel{at}' for at in range(1, 785))}\n"
+    tables = {"test.csv": pixels, "train.csv": pixels}
+    root = write(tmp_path, {"signs.png": None, **tables})
+    with pytest.raises(SourceError) as caught:
+        require_nothing_left(make_source(root), read(root))
+    assert "2 .csv files in SOURCE, such as train.csv: have columns of pixels" in str(caught.value)
+    assert f"SOURCE {root}/train.csv and --pixel-columns 'pixel*'" in str(caught.value)
+    (root / "signs.png").unlink()
+    (root / "sample_submission.csv").write_text("ImageId,Label\n")
+    with pytest.raises(SourceError, match=f"dsprep pack {root}/train.csv$"):
+        read(root)

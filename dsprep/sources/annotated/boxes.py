@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
-_CLASSES = ("labelname", "class_name", "category_name", "label_name")
+_CLASSES = ("labelname", "class_name", "category_name", "label_name", "annotation tag")
 _IDS = ("class_id", "category_id", "classid", "label_id")
 _RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")
 _MANY = "boxesstring"  # all boxes of an image, as Global Wheat has them: `1 2 3 4;5 6 7 8`
@@ -91,6 +91,9 @@ _SPELLINGS = (
     _Spelling("xywh", ("x", "y", "width", "height")),
     _Spelling("xywh", ("x", "y", "w", "h")),
     _Spelling("xywh", ("x_1", "y_1", "width", "height")),  # CelebA
+    _Spelling(
+        "xyxy", tuple(f"{at} corner {x}" for at in ("upper left", "lower right") for x in "xy")
+    ),  # LISA  # fmt: skip
 )
 # Rows of Keras-RetinaNet have no header line; those of images without objects are empty behind the
 # path (github.com/fizyr/keras-retinanet, "CSV datasets").

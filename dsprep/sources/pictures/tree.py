@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import posixpath
 import re
 import shlex
 from collections import Counter
@@ -302,9 +303,10 @@ def _what_else(files: Files, source: Source) -> str:
     paths = [each.path for each in files.findings if each.kind != "hidden"]
     if name := unread_alone(paths):
         return f"{found}: this is {name}, which dsprep does not read: write its images as files"
-    alone = sorted(path for path in paths if _READ_ALONE.search(path))
-    if alone and files.others is None and not is_harmless(alone[0]):
-        first = shlex.quote(os.path.join(source.root, alone[0]))
+    alone = [path for path in paths if _READ_ALONE.search(path) and not is_harmless(path)]
+    if alone and files.others is None:
+        chosen = min(alone, key=lambda path: ("test" in posixpath.basename(path).lower(), path))
+        first = shlex.quote(os.path.join(source.root, chosen))
         return f"{found}: to read a table or an archive, name it as the source: dsprep pack {first}"
     return found
 
