@@ -261,11 +261,12 @@ def test_annotations_that_are_written_alike(values: dict[str, Any], other: dict[
         at = len(taken) + len(", {}, ")
         assert found.take(whole, at - len("{}, "), 1000) == at - len("{}, ")
         assert found.take(whole, at, 1000) == at + len(alike)  # what ends the last one is not seen
+        bare = int(not values.keys() & {"bbox", "segmentation"})
         assert pl.concat(found.tables).rows() == [
-            (3, 5, 6, 4, 1000, len(text)),
-            (3, -77, -77, -77, 1000 + len(f"{text}, "), len(alike)),
-            (3, 5, 6, 4, 1000 + len(taken) - len(text), len(text)),
-            (3, -77, -77, -77, 1000 + at, len(alike)),
+            (3, 5, 6, 4, 1000, len(text), bare),
+            (3, -77, -77, -77, 1000 + len(f"{text}, "), len(alike), bare),
+            (3, 5, 6, 4, 1000 + len(taken) - len(text), len(text), bare),
+            (3, -77, -77, -77, 1000 + at, len(alike), bare),
         ]
 
 
@@ -592,3 +593,35 @@ def test_annotations_without_boxes_are_classes_of_images(tmp_path: Path) -> None
     several["annotations"].append({"id": 9, "image_id": 0, "category_id": 1})
     root = write(tmp_path / "tags", {**dict.fromkeys(tops), "train.json": json.dumps(several)})
     assert told(read(root)[0])[tops[0]] == {"label": ("Zea mays", "Apis")}
+
+
+def test_labels_of_images_beside_boxes(tmp_path: Path) -> None:
+    """Annotations of a category alone, in the file of the boxes or in one of their own."""
+    images = ["a.jpg", "b.jpg", "c.jpg"]
+    labels = [{"id": 10 + at, "image_id": at, "category_id": 7} for at in (1, 2)]
+    files = (
+        {"boxes.json": coco(images, [box(1, 1), *labels])},
+        {"boxes.json": coco(images, [box(1, 1)]), "labels.json": coco([*images, "d.jpg"], labels)},
+    )
+    for number, content in enumerate(files):
+        root = write(tmp_path / str(number), {**dict.fromkeys(images), **content})
+        catalog, findings = read(root)
+        found = {path: (each.get("label"), each["objects"]) for path, each in told(catalog).items()}
+        own = [("cat", 10, 5, 30, 15)]
+        assert found == {"a.jpg": ("dog", own), "b.jpg": ("dog", []), "c.jpg": (None, [])}
+        assert "2 annotations without a box or a polygon, so that their categories" in notes(
+            findings
+        )
+        assert ("1 image that captions or labels alone name" in notes(findings)) == bool(number)
+    several = [*labels, {"id": 20, "image_id": 1, "category_id": 3}]
+    root = write(tmp_path / "tags", {"a.jpg": None, "boxes.json": coco(["a.jpg"], several[:1])})
+    (root / "boxes.json").write_text(coco(["a.jpg"], [box(1, 1), several[0], several[2]]))
+    assert told(read(root)[0])["a.jpg"]["label"] == ("cat", "dog")
+    # one box that is lost does not make labels
+    many = [f"{at}.jpg" for at in range(12)]
+    boxes = [box(at, at) for at in range(2, 13)]
+    root = write(
+        tmp_path / "many", {**dict.fromkeys(many), "x.json": coco(many, [labels[0], *boxes])}
+    )
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
+    assert [each.path for each in report.rejects] == ["0.jpg"]

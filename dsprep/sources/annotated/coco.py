@@ -24,7 +24,12 @@ from dsprep.frozen import Frozen
 from dsprep.numbering import number_ids
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
-from dsprep.sources.annotated.coco_captions import CocoCaptions, is_caption, values_of_captions
+from dsprep.sources.annotated.coco_captions import (
+    LOST,
+    CocoCaptions,
+    is_caption,
+    values_of_captions,
+)
 from dsprep.sources.annotated.coco_segments import SEGMENTS, CocoPanoptic, segments_in
 from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues
 from dsprep.sources.annotated.json_file import JsonText, Update
@@ -39,7 +44,7 @@ _NEAR = 1 << 14  # bytes that are read at once, as annotations lie near one anot
 _AT_ONCE = 1 << 23  # bytes of annotations that are parsed at once
 _MANY = 1024  # annotations that are worth loading polars for
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
-_SHAPE = re.compile(rb'"(?:bbox|segmentation|keypoints)"')
+_DRAWN = frozenset(("bbox", "segmentation", "keypoints"))  # keys of objects, and of no labels
 _LONGEST_FLAG = 40  # bytes kept of a block, so that a flag on its end is found
 _IMAGE_ID = 32  # bytes that the id of an image takes as JSON, at most
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
@@ -78,12 +83,10 @@ class _Digest:
     def __init__(self) -> None:
         self.sha, self.growth = hashlib.sha256(), 2
         self.flags, self._end = False, b""  # whether some are crowds; the end of the block before
-        self.shapes = False  # whether some have boxes, polygons, runs or keypoints
 
     def update(self, block: bytes) -> None:
         self.sha.update(block)
         self.flags = self.flags or _CROWD.search(self._end + block) is not None
-        self.shapes = self.shapes or _SHAPE.search(self._end + block) is not None
         self._end = block[-_LONGEST_FLAG:]
         if self.growth == 2 and _COMPRESSED.search(block):
             self.growth = 6  # a character of compressed runs is the difference of two numbers
@@ -302,34 +305,36 @@ class _Read:
             self._object(file_number, known, offset, size, item)
 
     def segment(self, file_number: int, offset: int, size: int, item: Any) -> None:
-        self._object(file_number, -1, offset, size, item)  # ids tell the segments of one image
+        # ids tell the segments of one image
+        self._object(file_number, -1, offset, size, {"bbox": (), **item})
 
     def _object(self, file_number: int, id: int, offset: int, size: int, item: Any) -> None:
         category, image = self.code(item["category_id"]), self.code(item["image_id"])
-        place = (file_number, image, category, id, offset, size)
+        place = (file_number, image, category, id, offset, size, _DRAWN.isdisjoint(item))
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
-    def move_captions(
-        self, files: int, drawn: Collection[int]
+    def move_images(
+        self, files: int, drawn: Collection[int], labels: Collection[int]
     ) -> tuple[bool, Sequence[Sequence[str] | None]]:
         """Let one file list each image; return whether there are captions alone, and these.
 
         Args:
             files: How many files there are.
             drawn: Those that have objects.
+            labels: Those that have labels of images.
         """
-        if not self.captions.texts:
+        of_labels = frozenset(labels).difference(drawn) if drawn else frozenset[int]()
+        if not self.captions.texts and not of_labels:
             return False, ()
-        apart = self.captions.files_of_these(drawn)
+        apart = self.captions.files_of_these(drawn).union(of_labels)
         is_alone = len(apart) == files
         moved = self.captions.move(self.images, self.names, () if is_alone else apart)
-        kept = {number: at for at, number in enumerate(moved.kept)}
-        self.images = {key: kept[at] for key, at in self.images.items() if at in kept}
+        self.images = dict(moved.numbers)
         self.names = [self.names[at] for at in moved.kept]
         places = (self.places[4 * at : 4 * at + 4] for at in moved.kept)
         self.places = array("q", chain.from_iterable(places))
-        return is_alone, moved.captions
+        return is_alone, moved.captions if any(moved.captions) else ()
 
     def notes(self, where: str) -> Iterator[Finding]:
         """Say what nothing of is kept; annotations keep what else they tell."""
@@ -354,7 +359,7 @@ class _Read:
 
 _OF_IMAGES = frozenset(("id", "file_name", "width", "height"))
 _OF_CATEGORIES = frozenset(("id", "name"))
-_SPANS = ("file", "image", "category", "id", "offset", "size")
+_SPANS = ("file", "image", "category", "id", "offset", "size", "is_label")
 
 
 def scan_coco(
@@ -398,7 +403,11 @@ def scan_coco(
     table = pl.concat([pl.DataFrame(read.spans, dict.fromkeys(_SPANS, pl.Int64)), *tables])
     table = table.sort("file", "offset")
     read.drop_repeated({*table["category"].unique()})
-    is_alone, captions = read.move_captions(len(files), {*table["file"].unique()})
+    is_label = pl.col("is_label") == 1
+    if 10 * table.filter(is_label).select("file", "image").n_unique() < len(read.names):
+        is_label = pl.lit(False)  # objects that lack their box, whose images are rejects
+    of_objects, of_labels = ({*table.filter(each)["file"]} for each in (~is_label, is_label))
+    is_alone, captions = read.move_images(len(files), of_objects, of_labels)
     names, ids, numbers = _classes(read.categories, classes, where)
     images = pl.DataFrame(
         [(*key, number) for key, number in read.images.items()],
@@ -407,30 +416,33 @@ def scan_coco(
     )
     table = table.join(images, on=["file", "image"], how="left", maintain_order="left")
     _require_known(table, read, where)
+    labels = table.filter(is_label & (pl.col("number") != LOST)).select("number", "category")
+    table = table.filter(~is_label)
     repeated = table.filter(pl.col("id") >= 0).select("file", "id")
     twice = repeated.filter(repeated.is_duplicated())["id"].unique().sort().cast(str).to_list()
     findings = [*read.notes(where)]
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
-    of_classes = table.select("number", "category")
     table = table.select("number", "offset", "size").sort("number", maintain_order=True)
     sizes = table.group_by("number").agg(pl.len(), pl.col("size").sum())
-    of_image = images.sort("number").select("number").join(
-        sizes, on="number", how="left", maintain_order="left"
-    ).fill_null(0)  # fmt: skip
+    kept = images.select("number").filter(pl.col("number") != LOST).unique().sort("number")
+    of_image = kept.join(sizes, on="number", how="left", maintain_order="left").fill_null(0)
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
     sides = [files[at].side for at in read.places[1::4]]
     sides = sides if all(sides) else []
     told = digest.sha.hexdigest(), where, findings
     values = values_of_captions(captions) if captions else ImageValues()
     masks = read.panoptic.masks(read.images, names, where)
-    is_bare = table.height and not digest.shapes and masks is None
-    if is_bare and not is_alone:  # as those of iNaturalist
+    if labels.height:  # as those of iNaturalist, or beside objects
         codes = {read.code(id): number for id, number in numbers.items()}
-        label = _labels(of_classes, codes, len(read.names), len(names))
-        values, is_alone = values._replace(label=label, classes=names), True
-        said = "annotations have no boxes, so that their categories are classes of images"
+        label = _labels(labels, codes, len(read.names), len(names))
+        values = values._replace(label=label, classes=names)
+        are_alone = not table.height and masks is None
+        is_alone = is_alone or are_alone
+        few = format_count(labels.height, "annotation")
+        said = "annotations have no boxes" if are_alone else f"{few} without a box or a polygon"
+        said += ", so that their categories are classes of images"
         findings.append(Finding("note", "", f"{where}: {said}"))
     if is_alone:  # without a field of objects, which nothing tells
         findings.append(Finding("note", "", f"{where}: ids of images not kept"))
@@ -555,7 +567,7 @@ class WrittenAlike:
     def __init__(self, file: int) -> None:
         self.tables: list[pl.DataFrame] = []  # what was taken, with the columns of `_SPANS`
         self._file = file
-        self._forms: list[str] = []
+        self._forms: dict[str, bool] = {}  # and whether these annotations are labels of images
         self._tries = _MOST_FORMS
         self._joint = ""  # from within an annotation into the next one
         self._runs: list[pl.DataFrame] = []  # what was found and not taken, in reverse
@@ -569,7 +581,7 @@ class WrittenAlike:
         self._tries -= 1
         form = _form(text[position:stop], item)
         if form is not None and form not in self._forms:
-            self._forms.append(form)
+            self._forms[form] = _DRAWN.isdisjoint(item)
             self._joint, self._stop = "}" + joint[0], 0
 
     def take(self, text: str, position: int, start: int) -> int:
@@ -600,9 +612,10 @@ class WrittenAlike:
         rest = pl.DataFrame({"body": bodies, "offset": offset, "size": size})[:-1]
         rest, self._stop = rest.with_row_index("row"), offset[-1]
         found = []
-        for form in self._forms:
+        for form, is_label in self._forms.items():
             ids = rest["body"].str.extract_groups(form).struct.unnest().cast(pl.Int64).rename(_IDS)
-            found.append(rest.with_columns(ids).drop_nulls())
+            own = rest.with_columns(ids, is_label=pl.lit(int(is_label), pl.Int64))
+            found.append(own.drop_nulls())
             rest = rest.filter(ids["id"].is_null())
         table = pl.concat(found).sort("row").with_columns(file=pl.lit(self._file, pl.Int64))
         begins = (table["row"].diff() != 1).fill_null(True).arg_true()

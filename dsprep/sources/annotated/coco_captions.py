@@ -14,6 +14,9 @@ from dsprep.sources.annotated.image_values import ImageValues
 from dsprep.units import format_count, format_some, quoted_names
 
 CAPTION = "caption"  # the name of the field
+LOST = -1
+"""Stands for the number of an image that only captions or labels name."""
+
 _DRAWN = frozenset(("bbox", "segmentation", "keypoints"))
 _KNOWN = frozenset(("id", "image_id", "category_id", CAPTION))
 
@@ -34,10 +37,12 @@ class Moved(NamedTuple):
     Attributes:
         captions: Those of each image that stays, by its new number; None for an image without.
         kept: The images that stay, by their old numbers.
+        numbers: The new number of each image, by file and id; `LOST` for one that is left out.
     """
 
     captions: Sequence[Sequence[str] | None]
     kept: Sequence[int]
+    numbers: Mapping[tuple[int, int], int]
 
 
 class CocoCaptions:
@@ -69,22 +74,23 @@ class CocoCaptions:
         Args:
             images: The number of each image, by the file that lists it and its id there.
             names: The names of the images.
-            apart: The files of captions alone; none if there are no other files.
+            apart: The files of captions or labels alone; none if there are no other files.
         """
         kept = [number for (file, _), number in images.items() if file not in apart]
         by_name = {names[number]: at for at, number in enumerate(kept)}
         renumbered = {number: at for at, number in enumerate(kept)}
         found: list[list[str] | None] = [None] * len(kept)
-        lost = []
+        lost, numbers = [], dict[tuple[int, int], int]()
         for key, number in images.items():
             texts = self.texts.pop(key, None)
             own = by_name.get(names[number]) if key[0] in apart else renumbered[number]
+            numbers[key] = LOST if own is None else own
             if own is None:
                 lost.append(names[number])
             elif texts is not None:
                 found[own] = [*(found[own] or ()), *texts]
         self._lost = lost
-        return Moved(found, kept)
+        return Moved(found, kept, numbers)
 
     def notes(self, where: str) -> Iterator[Finding]:
         """Say what nothing of is kept."""
@@ -93,5 +99,7 @@ class CocoCaptions:
             notes.append(f"not kept: {quoted_names(sorted(self._left_out), 10)} of captions")
         if self._lost:
             count = format_count(len(self._lost), "image")
-            notes.append(f"{count} that captions alone name, left out: {format_some(self._lost)}")
+            notes.append(
+                f"{count} that captions or labels alone name, left out: {format_some(self._lost)}"
+            )
         yield from (Finding("note", "", f"{where}: {note}") for note in notes)

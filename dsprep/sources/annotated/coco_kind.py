@@ -58,8 +58,8 @@ class CocoKind(AnnotationKind):
     words: ClassVar = "COCO"
     help: ClassVar = "a JSON file of COCO"
     contents: ClassVar = (
-        "boxes, polygons, runs, keypoints, crowd, ids of images and of objects; captions, alone or "
-        "beside these; a side from each file"
+        "boxes, polygons, runs, keypoints, crowd, ids of images and of objects; captions and "
+        "labels of images, alone or beside these; a side from each file"
     )
     not_read: ClassVar = (
         "`panoptic`, `stuff` and `image_info` beside instances; ids of captions; what LVIS "
