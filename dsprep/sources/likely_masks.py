@@ -52,9 +52,8 @@ def without_masks(root: str, files: Files) -> Files:
     """Take likely masks and other parts of samples out of the images: these are left over."""
     import polars as pl
 
-    paths = files.table["path"]
-    top = f"{files.top}/" if files.top else ""  # what paths of findings will be without
-    masks = _masks(paths, Pictures(root, files), top)
+    paths, top = files.table["path"], _top_of(files)
+    masks = likely_masks(root, files)
     parts = _parts(without(paths, masks), top)
     if not masks and not parts:
         note = _note_on_names(paths)
@@ -63,6 +62,16 @@ def without_masks(root: str, files: Files) -> Files:
     findings = sorted([*files.findings, *found], key=lambda each: each.path)
     table = files.table.filter(~pl.col("path").is_in([*masks, *parts]))
     return files._replace(table=table, findings=findings)
+
+
+def likely_masks(root: str, files: Files) -> dict[str, str]:
+    """Return the images that are likely masks; the first of each directory with a detail."""
+    return _masks(files.table["path"], Pictures(root, files), _top_of(files))
+
+
+def _top_of(files: Files) -> str:
+    """Return what paths of findings will be without."""
+    return f"{files.top}/" if files.top else ""
 
 
 def image_of(detail: str) -> str:

@@ -212,7 +212,7 @@ def _nearest_images(masks: Sequence[str], paths: pl.Series) -> dict[str, str]:
     wanted = {key for own in keys.values() for key in own}
     below: dict[tuple[str, str, str | None], str] = {}
     for path in others:
-        if (key := _key(path)) in wanted:
+        if (key := name_in_common(path)) in wanted:
             side = side_above(path)
             for directory in _directories(path):
                 below.setdefault((directory, key, side), path)
@@ -247,7 +247,7 @@ def _only_images(masks: Iterable[str], others: Iterable[str]) -> dict[str, str]:
     return {path: held[own][0] for path, own in parents.items() if len(held.get(own, ())) == 1}
 
 
-def _key(path: str) -> str:
+def name_in_common(path: str) -> str:
     """Return what the name of an image has in common with that of its mask."""
     words = DIVIDED.split(posixpath.splitext(posixpath.basename(path))[0])
     return _joined(words)

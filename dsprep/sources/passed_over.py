@@ -82,11 +82,38 @@ def what_stops(
     lines = [[*_lines(source, each, left, len(catalog))] for each in shown]
     if len(telling) > _SHOWN:
         lines.append([f"and {len(telling) - _SHOWN:,} more kinds of files"])
+    lines += [[each] for each in _all_parts(source, shown, len(catalog))]
     return lines
 
 
 def _is_of_test(finding: Finding) -> bool:
     return "test" in posixpath.basename(finding.path).lower()
+
+
+def _all_parts(source: Source, shown: Sequence[Finding], images: int) -> Iterator[str]:
+    """Yield the options that take several parts of each sample at once, after they were tried."""
+    pairs: dict[str, str] = {}
+    for each in shown:
+        if each.detail.startswith((PARTS, MAPS)) and is_dir(source.root):
+            more = pairs_for(image_of(each.detail), each.path)
+            if more["image"] != pairs.get("image", more["image"]):
+                return  # the images lie in several directories
+            pairs |= more
+    if len(pairs) < 3:  # one other part, whose line has its option
+        return
+    try:
+        catalog, _ = read_source(source.replace(pairs=pairs))
+    except DsprepError:
+        return
+    if not _makes_samples(catalog, are_whole=True):
+        return
+    options = " ".join(f"--pair {shlex.quote(f'{name}={own}')}" for name, own in pairs.items())
+    yield f"to take all of these in{_for_some(catalog, images)}: {options}"
+
+
+def _for_some(catalog: Catalog, images: int) -> str:
+    """Say how many of the images an option takes, if these are not all."""
+    return "" if len(catalog) >= images else f", for {len(catalog):,} of {images:,} images"
 
 
 def notes_on_left(findings: Sequence[Finding], recorded: Sequence[str]) -> Iterator[str]:
@@ -207,9 +234,7 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
             if is_whole and any(map(_is_likely_mask, findings)):
                 continue  # it takes some of them, and others would stop the command
             if _makes_samples(catalog, are_whole=bool(changed.pairs)):
-                some = (
-                    "" if len(catalog) >= images else f", for {len(catalog):,} of {images:,} images"
-                )
+                some = _for_some(catalog, images)
                 if changed.pairs and why:
                     yield why.partition("\n")[0]
                 yield f"to take it in{some}: {option} {shlex.quote(value)}"

@@ -109,19 +109,26 @@ UNREAD = (
 )  # fmt: skip
 """The kinds that content shows, the more special ones first."""
 
+_AS_FILES = "write its images as files"
 ALONE = (
-    ("LMDB", r"(?:^|/)data\.mdb$"),
-    ("STL-10", r"(?:^|/)(?:train|test|unlabeled)_X\.bin$"),
-    ("smallNORB", r"(?:^|/)smallnorb[^/]*\.mat(?:\.gz)?$"),
-    ("USPS", r"(?:^|/)(?:usps|zip)(?:\.\w+)?\.(?:bz2|gz)$"),
-)
-"""Kinds of files that hold images in a form that nobody reads, by their names."""
+    ("this is LMDB", r"(?:^|/)data\.mdb$", _AS_FILES),
+    ("this is STL-10", r"(?:^|/)(?:train|test|unlabeled)_X\.bin$", _AS_FILES),
+    ("this is smallNORB", r"(?:^|/)smallnorb[^/]*\.mat(?:\.gz)?$", _AS_FILES),
+    ("this is USPS", r"(?:^|/)(?:usps|zip)(?:\.\w+)?\.(?:bz2|gz)$", _AS_FILES),
+    ("these are volumes of NIfTI", r"\.nii(?:\.gz)?$", "write their slices as images"),
+    ("these are videos", r"(?i)\.(?:avi|mp4|m4v|mkv|mov|webm|mpe?g)$",
+     "write their frames as images, as ffmpeg -i VIDEO FRAMES/%06d.jpg does"),
+)  # fmt: skip
+"""Files that hold images in a form that nobody reads: what to say, their names, what to do."""
 
 
 def unread_alone(paths: Iterable[str]) -> str:
     """Return what files without an image beside them are, if their names tell; else empty."""
     names = list(paths)
-    return next((name for name, own in ALONE if any(re.search(own, path) for path in names)), "")
+    for said, own, advice in ALONE:
+        if any(re.search(own, path) for path in names):
+            return f"{said}, which dsprep does not read: {advice}"
+    return ""
 
 
 MAY_BE = re.compile("|".join(sorted({each.names for each in UNREAD})), re.IGNORECASE)

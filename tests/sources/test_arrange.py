@@ -50,6 +50,7 @@ CLEAR = {
     "comments": "# the pets\n#\n1.jpg cat\n2.jpg dog\n3.jpg cat\n",
     "numbered": "1.jpg#0\tcat\n2.jpg#0\tdog\n3.jpg#0\tcat\n",
     "last line without a break": "1.jpg cat\n2.jpg dog\nb/3.jpg cat",
+    "quotes behind blanks": '1.jpg, "cat"\n2.jpg, "dog"\nb/3.jpg, "cat"\n',
     "windows": "1.jpg cat\r\n2.jpg dog\r\nb/3.jpg cat\r\n",
 }
 

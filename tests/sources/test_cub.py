@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import dsprep
 from dsprep import Transform
 from dsprep.errors import SourceError
-from tests.sources.boxes import boxes, kinds, notes, objects, read, sides, write
+from tests.sources.boxes import SIZE, boxes, kinds, notes, objects, read, sides, write
 
 ALBATROSS, AUKLET = "001.Black_footed_Albatross", "006.Least_Auklet"
 TOP = "CUB_200_2011"
@@ -54,7 +56,7 @@ def test_all_that_is_read_and_what_is_not(tmp_path: Path) -> None:
     assert "keypoints are parts, in this order: back, left eye" in notes(findings)
     assert "4 files of attributes and clicks not read" in notes(findings)
     told = kinds(findings)
-    assert told.pop(f"segmentations/{ALBATROSS}/a_0001.png") == "unlisted"
+    assert told.pop(f"segmentations/{ALBATROSS}/a_0001.png") == "unlisted"  # no mask by its pixels
     assert told.pop(f"{TOP}/README") == "harmless"
     assert {*told.values()} == {"not-read"}
 
@@ -75,6 +77,18 @@ def test_boxes_and_parts_move(tmp_path: Path) -> None:
     found = objects(read(tmp_path / "out" / "test-000000.tar")[0])
     (each,) = (value.items[0] for value in found.values())
     assert (each.box, each.keypoints) == ((5, 2.5, 15, 7.5), (6, 3, 2, 0, 0, 0))
+
+
+def test_masks_that_nothing_reads_stop_the_command(tmp_path: Path) -> None:
+    mask = BytesIO()
+    Image.new("L", SIZE).save(mask, "PNG")
+    name = f"segmentations/{ALBATROSS}/a_000%d.png"
+    root = write(tmp_path / "set", SET | {name % at: mask.getvalue() for at in (1, 2)})
+    with pytest.raises(SourceError, match=f"to take it in: --masks {root}/segmentations"):
+        dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
+    catalog, findings = read(root, masks=f"{root}/segmentations")
+    assert {"image", "objects", "label", "mask"} <= {*catalog.settled.schema.by_name}
+    assert "without a mask" in notes(findings)
 
 
 @pytest.mark.parametrize(

@@ -523,8 +523,16 @@ def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as refused:
         require_nothing_left(make_source(str(root)), read(root))
     assert "--pair 'image=HR/*.jpg' --pair 'lr=LR/*.jpg'" in str(refused.value)
+    assert "to take all of these in" not in str(refused.value)
     catalog, _ = read(root, pairs={"image": "HR/*.jpg", "lr": "LR/*.jpg"})
     assert len(catalog) == 3
+    write(root, {f"depth/{each.name}": None for each in (root / "LR").iterdir()})
+    with pytest.raises(SourceError) as refused:
+        require_nothing_left(make_source(str(root)), read(root))
+    pairs = {"image": "HR/*.jpg", "lr": "LR/*.jpg", "depth": "depth/*.jpg"}
+    named = (f"--pair '{name}={pairs[name]}'" for name in ("image", "lr", "depth"))
+    assert f"to take all of these in: {' '.join(named)}" in str(refused.value)
+    assert [*read(root, pairs=pairs)[0].settled.schema.by_name] == [*pairs]
 
 
 @pytest.mark.parametrize(

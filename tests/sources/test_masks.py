@@ -316,6 +316,19 @@ def test_directories_without_classes_are_told_beside_masks(tmp_path: Path) -> No
         read_source(make_source(f"{root}/images", masks=f"{root}/masks", classes=["a", "b"]))
 
 
+def test_words_in_names_are_no_part_of_them(tmp_path: Path) -> None:
+    """``image_1.jpg`` has ``gt_1.png``, if each name without such words is there once."""
+    names = [f"{side}/images/image_{at}.jpg" for side in ("train", "val") for at in (1, 2)]
+    masks = [name.replace("images/image", "masks/gt").replace("jpg", "png") for name in names]
+    root = write(tmp_path / "set", *names, *masks[:3])
+    found, _ = read_source(make_source(str(root / "train"), masks=f"{root}/train/masks"))
+    reader: Any = found.reader
+    assert reader.masks.paths == ("gt_1.png", "gt_2.png")
+    write(root, "train/masks/label_1.png")
+    with pytest.raises(SourceError, match="is called like an image"):
+        read_source(make_source(str(root / "train"), masks=f"{root}/train/masks"))
+
+
 def test_sides_and_classes_go_together_beside_masks(tmp_path: Path) -> None:
     names = [f"{side}/{each}" for side in ("train", "val") for each in CLASSED]
     root = write(tmp_path / "set", *names)

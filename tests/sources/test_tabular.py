@@ -331,6 +331,7 @@ class TestBadCsv:
             (b"path,label\na.jpg,1\nb.jpg,0\n", "names images, such as 'a.jpg': give their folder"),
             (b'"a', "unexpected end of data|has no rows|:1:"),
             (b"a,b\n" + b"1\n" * 3000, "more than 1,000 lines are no rows.*line 2: 1 cells"),
+            (b"1.0 0.5 \n0.0 1.0 \n", "has blanks between its numbers"),
             (b"a\n" + b'"x\n' * 1500, "more than 1,000 lines are no rows"),
         ],
     )

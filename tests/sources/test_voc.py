@@ -27,6 +27,7 @@ from tests.sources.boxes import (
     objects,
     read,
     sides,
+    told,
     voc,
     voc_object,
     write,
@@ -57,6 +58,26 @@ def devkit(tmp_path: Path) -> Path:
             f"{top}/ImageSets/Main/cat_train.txt": "1 1\n2 -1\n",
         },
     )
+
+
+def test_directories_that_are_classes_of_objects_tell_labels(tmp_path: Path) -> None:
+    """As ImageNet has them for localization: boxes for some images of each class."""
+    top, dog = "Data/CLS-LOC", voc_object("dog", (1, 1, 9, 9))
+    names = ["train/cat/1", "train/cat/2", "train/dog/3", "val/4", "val/5", "test/6"]
+    xmls = {f"Annotations/CLS-LOC/{name}.xml": voc(CAT) for name in (names[0], names[3])}
+    xmls |= {"Annotations/CLS-LOC/train/dog/3.xml": voc(dog)}
+    files = {f"{top}/{name}.jpg": None for name in names}
+    more = {"Annotations/CLS-LOC/val/5.xml": voc(CAT + dog)}
+    catalog, findings = read(write(tmp_path, files | xmls | more))
+    assert {path: len(own) for path, own in boxes(catalog).items()} == {
+        f"{top}/{name}.jpg": count for name, count in zip(names, (1, 0, 1, 1, 2), strict=False)
+    }
+    labels = {path: each.get("label") for path, each in told(catalog).items()}
+    assert [*labels.values()] == ["cat", "cat", "dog", "cat", None]
+    assert {*sides(catalog).values()} == {"train", "val"}
+    assert "1 image without an XML file, and so without objects" in notes(findings)
+    (tmp_path / "Annotations/CLS-LOC/train/dog/3.xml").write_text(voc(CAT))
+    assert "label" not in read(tmp_path)[0].settled.schema.by_name
 
 
 def test_devkit(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 import dsprep
@@ -62,15 +63,23 @@ def test_nothing_that_is_kept(shards: str, tmp_path: Path) -> None:
         (["{shards}/train-{{000000..000001}}.tar"], "train-000001.tar: there is no such shard"),
         (["{empty}"], "holds no images, nor anything else"),
         (["{lmdb}"], "holds no images that dsprep reads, but 1 .mdb: this is LMDB, which dsprep"),
+        (["{videos}"], "but 1 .mp4: these are videos, which .* ffmpeg"),
+        (["{arrays}"], "but 1 .h5: to read arrays .*: dsprep pack '.*/arrays/a b'$"),
+        (["{bare}"], "but 1 .npy: none has an array of bytes that are images, N x H x W"),
+        (["{norb}"], "but 1 .mat: this is smallNORB, which dsprep does not read"),
         (["{tables}"], "1 .zip: to read a table .* as the source: dsprep pack .*/a b.csv'$"),
     ],
 )
 def test_sources(sources: list[str], said: str, shards: str, tmp_path: Path) -> None:
-    places = {name: tmp_path / name for name in ("empty", "lmdb", "tables")}
+    places = {name: tmp_path / name for name in ("empty", "lmdb", "tables", "videos", "arrays")}
+    places |= {name: tmp_path / name for name in ("bare", "norb")}
     for each in places.values():
         each.mkdir()
-    for name in ("lmdb/data.mdb", "tables/a b.csv", "tables/b.zip"):
+    (tmp_path / "arrays/a b").mkdir()
+    names = ["lmdb/data.mdb", "tables/a b.csv", "tables/b.zip", "videos/a.mp4"]
+    for name in (*names, "arrays/a b/x.h5", "norb/smallnorb-5x-training-dat.mat"):
         (tmp_path / name).write_text("x")
+    numpy.save(tmp_path / "bare/a.npy", numpy.zeros((2, 2, 9, 9, 9), "u1"))
     named = [each.format(shards=shards, **places) for each in sources]
     with pytest.raises(dsprep.DsprepError, match=said):
         dsprep.convert(named, str(tmp_path / "out"), to="tfrecord", workers=1)

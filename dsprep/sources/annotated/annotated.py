@@ -210,7 +210,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
 
     from dsprep.catalog import PLACE_COLUMNS
     from dsprep.places.files import FILES, with_sides_of_directories
-    from dsprep.sources.likely_masks import without_masks
+    from dsprep.sources.likely_masks import likely_masks, without_masks
     from dsprep.sources.readers import FileReader
 
     beside, are_runs = None, scan is not None and isinstance(scan.masks, TableMasks)
@@ -233,8 +233,15 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             taken = [_NONE if path in others else at for path, at in zip(paths, taken, strict=True)]
         own = pl.Series("side", taken, dtype=pl.Int64)
         findings = _with_findings_of(scan, findings, missing)
-        left = (path for path in table.filter(own < 0)["path"].to_list() if path not in others)
-        findings += [Finding("unlisted", path) for path in left]
+        left = [path for path in table.filter(own < 0)["path"].to_list() if path not in others]
+        masks_left = {}
+        if left and source.takes_masks and source.masks is None and scan.masks is None:
+            masks_left = likely_masks(source.root, files)
+        for path in left:
+            is_mask = path in masks_left
+            findings.append(
+                Finding("left-over" if is_mask else "unlisted", path, masks_left.get(path, ""))
+            )
         table = table.with_columns(own).filter(own >= 0)
     told = scan or Scan(None, (), (), (), (), (), "", "")
     rows = table["annotation"].to_list()

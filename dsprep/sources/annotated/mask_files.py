@@ -18,7 +18,13 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.sources.annotated.masks import Masks, colors_in, require_numbers
-from dsprep.sources.mask_names import IMAGE_ENDING, convention, endings_of_masks, is_called_mask
+from dsprep.sources.mask_names import (
+    IMAGE_ENDING,
+    convention,
+    endings_of_masks,
+    is_called_mask,
+    name_in_common,
+)
 from dsprep.storage.files import exists, full_path, is_dir
 from dsprep.units import extension_in, format_count, format_some
 
@@ -314,7 +320,8 @@ def _further(files: MaskFiles, found: Sequence[str]) -> Iterator[list[str]]:
 def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
     """Return the mask of each image: empty for none.
 
-    If masks have none of the usual names, they have what their names go on with in common.
+    If masks have none of the usual names, they have what their names go on with in common, or a
+    word less or more in their names: ``gt_0001.png`` is of ``image_0001.png``.
     """
     found = _found_by(files, paths, _ENDINGS, is_called_mask)
     if any(found):
@@ -326,10 +333,26 @@ def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
             f"--masks {files.root}: has several masks of an image: give one of {some}"
         )
     if not endings:
-        return found
+        return _found_by_words(files, paths)
     (ending,) = endings
     is_mask = partial(_ends_in, ending)
     return _found_by(files, paths, ("", ending), is_mask, IMAGE_ENDING.pattern)
+
+
+def _found_by_words(files: MaskFiles, paths: Sequence[str]) -> list[str]:
+    """Return the mask of each image by their names without words such as `image` and `gt`.
+
+    There are none if two images of a side, or two masks, have such a name in common.
+    """
+    from dsprep.places.names import side_above
+
+    top = posixpath.basename(files.root.rstrip("/"))
+    images = [(side_above(path), name_in_common(path)) for path in paths]
+    masks = {(side_above(f"{top}/{path}"), name_in_common(path)): path for path in files.sizes}
+    are_clear = len({*images}) == len(images) and len(masks) == len(files.sizes)
+    if not are_clear or files.inside == "" or files.above is not None:
+        return [""] * len(paths)
+    return [masks.get(own, "") for own in images]
 
 
 def _pattern(files: MaskFiles, ending: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.places.names import is_left_out, is_side_alone, usual_side
 from dsprep.sources.annotated.annotated import Scan
+from dsprep.sources.annotated.image_values import class_of_images
 from dsprep.sources.annotated.texts import Texts, ToldByFile, look_at
 from dsprep.sources.annotated.voc_masks import masks_of
 from dsprep.units import format_count, format_some
@@ -42,7 +43,9 @@ class VocTexts(Texts):
         voc: VocImage = parse(data)
         facts = {_UNREAD + tag: count for tag, count in voc.unread.items()}
         facts[_FROM_0] = counts_from_0(voc)
-        return ToldByFile(len(voc.named), len(data), {each.name for each in voc.named}, facts)
+        classes = {each.name for each in voc.named}
+        sole = next(iter(classes)) if len(classes) == 1 else ""
+        return ToldByFile(len(voc.named), len(data), classes, facts, sole)
 
 
 def scan_voc(
@@ -90,7 +93,7 @@ def scan_voc(
         beside = _other_lists(others, lists, notes)
         masks, used = masks_of(source, files, called, others, notes)
         beside += used
-    return Scan(
+    scan = Scan(
         replace(annotations, numbers=numbers_of(names), origin=origin),
         called,
         looked.counts,
@@ -106,6 +109,72 @@ def scan_voc(
         masks=masks,
         boxes_alone=True,
     )
+    if not is_whole or masks is not None or len({*looked.images}) == 1:
+        return scan
+    return _with_classes_of_directories(scan, looked.images, source, files)
+
+
+def _with_classes_of_directories(
+    scan: Scan, soles: Sequence[str], source: Source, files: Files
+) -> Scan:
+    """Return a scan with a label for each image and images without XML, if directories are classes.
+
+    ``soles`` has the class that all objects of an XML file have; empty if they have several.
+    """
+    from dsprep.places.match import find_elsewhere
+
+    paths = files.table["path"]
+    images = find_elsewhere(scan.names, paths).paths.fill_null("").to_list()
+    class_of = classes_of_directories(images, soles)
+    if not class_of:
+        return scan
+    bare = [path for path in paths.to_list() if _directory(path) in class_of]
+    bare = [] if source.unlisted == "drop" else sorted({*bare}.difference(images))
+    own = zip([*images, *bare], [*soles, *[""] * len(bare)], strict=True)
+    labels = [class_of.get(_directory(path), sole) or None for path, sole in own]
+    nothing = [0] * len(bare)
+    return scan._replace(
+        names=[*scan.names, *bare],
+        counts=[*scan.counts, *nothing],
+        texts=[*scan.texts, *nothing],
+        places=[*scan.places, *[None] * len(bare)],
+        sides=[*scan.sides, *[""] * len(bare)] if scan.sides else (),
+        values=class_of_images(labels, source, scan.where),
+        findings=[*scan.findings, *_notes_on_classes(class_of, bare)],
+    )
+
+
+def classes_of_directories(images: Sequence[str], soles: Sequence[str]) -> dict[str, str]:
+    """Return the class of each directory, if directories are the classes that objects have.
+
+    ImageNet has them so, and boxes for half of its images. Each directory has objects of one class,
+    and no two directories of the same; those called like sides may hold images of all classes.
+
+    Args:
+        images: The images that have an XML file; empty for one that is missing.
+        soles: The class that all objects of each have; empty if there are none, or several.
+    """
+    found: dict[str, str] = {}
+    for path, sole in zip(images, soles, strict=False):
+        directory = _directory(path)
+        if not path or is_side_alone(directory):
+            continue
+        if not sole or found.setdefault(directory, sole) != sole:
+            return {}
+    return found if 1 < len(found) == len({*found.values()}) else {}
+
+
+def _directory(path: str) -> str:
+    """Return the name of the directory that an image lies in."""
+    return posixpath.basename(posixpath.dirname(path))
+
+
+def _notes_on_classes(class_of: Mapping[str, str], bare: Sequence[str]) -> Iterator[Finding]:
+    shown = format_some(sorted(class_of))
+    yield Finding("note", "", f"directories have the classes of their objects: {shown}")
+    if bare:
+        said = f"{format_count(len(bare), 'image')} without an XML file, and so without objects"
+        yield Finding("note", "", f"{said}: {format_some(bare)}")
 
 
 def _lists_of_sides(paths: Sequence[str]) -> dict[str, str]:

@@ -27,6 +27,8 @@ _EXTENSIONS = "|".join(IMAGE_EXTENSIONS)
 _IMAGE = re.compile(rf"(?i).*\.(?:{_EXTENSIONS})(?:#\d+)?")
 _FILE = re.compile(rf"(?i)\S+\.(?:{_EXTENSIONS}|xml|json|txt|csv|npy|mat)")
 _MARKS = (_TAB, ",", ";", "|")
+# `word_1.png, "JOE'S"`, as ICDAR has the words of images: a quote begins no cell behind a blank
+_SPACED_QUOTE = re.compile(rf"(?im)^([^\",\n]+\.(?:{_EXTENSIONS})),[ \t]+(?=\")")
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 NUMBERED = rf"(?i)(\.(?:{_EXTENSIONS}))#\d+$"
@@ -99,7 +101,12 @@ class _TableFacts(NamedTuple):
 
 def _of_marks(text: str, some: Sequence[str], of: _TableFacts) -> Arranged:
     """Return a table with commas or the like between its cells."""
-    if of.columns or '"' in some[0]:
+    if _SPACED_QUOTE.match(some[0]):
+        text = _SPACED_QUOTE.sub(r"\1,", text)
+        some = [_SPACED_QUOTE.sub(r"\1,", line) for line in some]
+    elif '"' in some[0]:
+        return Arranged(text, of.columns)
+    if of.columns:
         return Arranged(text, of.columns)
     found, mark = _columns_of_marks(some, of)
     return Arranged(text, found, _unnamed(found), mark)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 
 # Files that are sources by themselves.
+_ARRAYS = re.compile(r"(?i)\.(?:npy|npz|h5|hdf5|mat)$")
 _READ_ALONE = re.compile(r"(?i)\.(?:csv|tsv|parquet|zip|tar|tgz|tar\.gz)$")
 
 
@@ -301,14 +302,28 @@ def _what_else(files: Files, source: Source) -> str:
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         return f"{found} (images are .{', .'.join(sorted(source.suffixes))})"
     paths = [each.path for each in files.findings if each.kind != "hidden"]
-    if name := unread_alone(paths):
-        return f"{found}: this is {name}, which dsprep does not read: write its images as files"
+    if said := unread_alone(paths):
+        return f"{found}: {said}"
+    if arrays := sorted(filter(_ARRAYS.search, paths)):
+        return f"{found}: {_said_of_arrays(source.root, arrays[0])}"
     alone = [path for path in paths if _READ_ALONE.search(path) and not is_harmless(path)]
     if alone and files.others is None:
         chosen = min(alone, key=lambda path: ("test" in posixpath.basename(path).lower(), path))
         first = shlex.quote(os.path.join(source.root, chosen))
         return f"{found}: to read a table or an archive, name it as the source: dsprep pack {first}"
     return found
+
+
+def _said_of_arrays(root: str, path: str) -> str:
+    """Say how to read arrays of images, given the first file of arrays."""
+    where = os.path.dirname(path)
+    if where:
+        named = shlex.quote(os.path.join(root, where))
+        return f"to read arrays of images, name their directory: dsprep pack {named}"
+    return (
+        "none has an array of bytes that are images, N x H x W, N x H x W x C or N x C x H x W: "
+        "save them so, or write the images as files"
+    )
 
 
 def read_lists(

@@ -10,6 +10,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sample import image_kind_of
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.source import ARRAYS
+from dsprep.sources.unread import unread_alone
 
 if TYPE_CHECKING:
     from dsprep.catalog import SourceScan
@@ -57,7 +58,10 @@ def _first_stack(place: SourcePlace, source: Source) -> str:
         return ""
     choice = source.choice
     are_fields = {*choice.only, *choice.drop, *choice.rename}
-    for path in stack_names.files_at(place)[:_LOOKED_AT]:
+    paths = stack_names.files_at(place)[:_LOOKED_AT]
+    if unread_alone(paths):
+        return ""
+    for path in paths:
         try:
             found, _, others = stack_names.arrays_in(path)
             names = (each.array.name for each in found)

@@ -171,8 +171,13 @@ def _read_header(path: str, may_list: bool) -> _Header:
         raise SourceError(f"{path}: is empty")
     advice = "; if they are the numbers of one vector, give an array instead (.npy, .npz)"
     refuse_wide(path, len(cells), advice)
+    if len(cells) == 1 and len(cells[0].split()) > 1 and _kind_of(cells[0].split()) in NUMBERS:
+        raise SourceError(
+            f"{path}: has blanks between its numbers, and dsprep reads commas, semicolons, tabs "
+            "and bars: put commas there, as sed -E 's/ +$//; s/ +/,/g' does"
+        )
     numbered = _are_numbered(cells)
-    is_told = numbered or not any(ColumnCells.of([cell], [0]).kind in NUMBERS for cell in cells)
+    is_told = numbered or not any(_kind_of([cell]) in NUMBERS for cell in cells)
     above = above if is_told else 0
     names = [(is_told and name) or f"column_{at}" for at, name in enumerate(cells)]
     name, count = Counter(names).most_common(1)[0]
@@ -183,6 +188,11 @@ def _read_header(path: str, may_list: bool) -> _Header:
         if names_images:
             raise SourceError(f"{path}: {names_images.seen}: {names_images.do}")
     return _Header(path, state, separator, tuple(names), placed.ends[above], above + 1, is_told)
+
+
+def _kind_of(cells: Sequence[str]) -> str:
+    """Return what a column of these cells is."""
+    return ColumnCells.of(cells, [*range(len(cells))]).kind
 
 
 def _are_numbered(cells: Sequence[str]) -> bool:
