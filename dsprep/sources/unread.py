@@ -112,7 +112,6 @@ UNREAD = (
 _AS_FILES = "write its images as files"
 ALONE = (
     ("this is LMDB", r"(?:^|/)data\.mdb$", _AS_FILES),
-    ("this is STL-10", r"(?:^|/)(?:train|test|unlabeled)_X\.bin$", _AS_FILES),
     ("this is smallNORB", r"(?:^|/)smallnorb[^/]*\.mat(?:\.gz)?$", _AS_FILES),
     ("this is USPS", r"(?:^|/)(?:usps|zip)(?:\.\w+)?\.(?:bz2|gz)$", _AS_FILES),
     ("these are volumes of NIfTI", r"\.nii(?:\.gz)?$", "write their slices as images"),

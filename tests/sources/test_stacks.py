@@ -446,6 +446,29 @@ def test_svhn(tmp_path: Path, how: str) -> None:
     assert "label 10 is the digit 0" in " ".join(map(str, findings))
 
 
+def test_stl10(tmp_path: Path) -> None:
+    """Bare bytes, with the pixels as MATLAB has them, and labels from 1."""
+    whole, labels = images(9, 96, 96, 3), np.arange(9, dtype=np.uint8) + 1
+    for side, own in (("test", slice(0, 4)), ("train", slice(4, 9)), ("unlabeled", slice(0, 2))):
+        whole[own].transpose(0, 3, 2, 1).tofile(tmp_path / f"{side}_X.bin")
+        if side != "unlabeled":
+            labels[own].tofile(tmp_path / f"{side}_y.bin")
+    names = "airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"
+    (tmp_path / "class_names.txt").write_text(names)
+    catalog, findings = read_source(make_source(str(tmp_path)))
+    assert (catalog.sides, catalog.classes) == (("train", "test"), tuple(names.split()))
+    check(catalog, tmp_path, whole, (labels - 1).tolist())
+    assert "its 2 images have no labels: pack it by itself" in " ".join(map(str, findings))
+    bare = catalog_of(tmp_path / "unlabeled_X.bin")
+    assert all(map(np.array_equal, pixels_of(bare), whole[:2]))
+    (tmp_path / "test_y.bin").write_bytes(bytes(4))
+    with pytest.raises(SourceError, match="a label that is none of 1 to 10"):
+        catalog_of(tmp_path)
+    (tmp_path / "test_X.bin").write_bytes(bytes(9))
+    with pytest.raises(SourceError, match="no multiple of 27,648; download it again"):
+        catalog_of(tmp_path)
+
+
 def test_numbers_of_matlab_are_class_numbers(tmp_path: Path) -> None:
     """MATLAB saves whole numbers as doubles, and texts as objects."""
     data = images(9, 8, 9)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 # Files that are sources by themselves.
-_ARRAYS = re.compile(r"(?i)\.(?:npy|npz|h5|hdf5|mat)$")
+_ARRAYS = re.compile(r"(?i)\.(?:npy|npz|h5|hdf5|mat)$|_X\.bin$")
 _READ_ALONE = re.compile(r"(?i)\.(?:csv|tsv|parquet|zip|tar|tgz|tar\.gz)$")
 
 

@@ -6,7 +6,8 @@ The names of files and arrays are all that tells it. CIFAR-10.1
 ``train_images``, ``train_labels``, ``val_images`` and so on, Keras ``x_train`` and ``y_train``,
 KMNIST ``kmnist-train-imgs.npz`` and ``kmnist-train-labels.npz``, each with ``arr_0``. QuickDraw
 (https://github.com/googlecreativelab/quickdraw-dataset) has a file for each class, with rows of
-784 pixels.
+784 pixels. STL-10 (https://cs.stanford.edu/~acoates/stl10) has ``train_X.bin`` and ``train_y.bin``:
+bytes and nothing else, the pixels as MATLAB has them, and labels from 1.
 
 An array of images has bytes, and the shape N x H x W, N x H x W x C or N x C x H x W.
 """
@@ -55,12 +56,16 @@ _NESTED = (".npz", *HDF5, *PACKED_HDF5)
 SVHN = re.compile(r"(train|test|extra)_32x32")
 """The names of SVHN's files of digits (http://ufldl.stanford.edu/housenumbers)."""
 
+STL10 = re.compile(r"(train|test|unlabeled)_([Xy])\.bin")
+"""The names of STL-10's files."""
+
 OBJECTS = "O"
 """The code of items of MATLAB that are no numbers."""
 
 _MATLAB_HDF5 = b"MATLAB 7.3"  # what files of this version begin with
 _LEAST_EDGE = 8  # pixels; smaller arrays are rather numbers
 _CHANNELS = (1, 3, 4)
+_STL10_SIZES = (96, 96, 3)
 _QUICKDRAW = re.compile(r"numpy_bitmap|quick_?draw", re.IGNORECASE)
 _QUICKDRAW_SHAPE = Shape(28, 28, 1)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -103,6 +108,8 @@ class NamedArray(NamedTuple):
         """The side that its names tell; empty if they tell none, or several."""
         if of_svhn := SVHN.fullmatch(self.file):
             return of_svhn[1]
+        if of_stl10 := STL10.fullmatch(os.path.basename(self.path)):
+            return of_stl10[1]
         found = {SPLITS[word] for word in self.words if word in SPLITS}
         return found.pop() if len(found) == 1 else ""
 
@@ -164,12 +171,18 @@ def are_of_quickdraw(found: Iterable[NamedArray]) -> bool:
     return any(_QUICKDRAW.search(f"{each.path}/{each.file}") for each in found)
 
 
+def may_hold_arrays(name: str) -> bool:
+    """Return whether a file may hold arrays of images, by its name."""
+    is_stl10 = STL10.fullmatch(os.path.basename(name)) is not None
+    return is_stl10 or name.lower().endswith(OF_ARRAYS)
+
+
 def files_at(place: SourcePlace) -> list[str]:
     """Return the files at a place that may hold arrays of images, by their names."""
     if not place.is_dir:
-        own = [file for file in place.files if file.lower().endswith((*OF_ARRAYS, ".zip"))]
+        own = [file for file in place.files if may_hold_arrays(file) or file.endswith(".zip")]
         return own if len(own) == len(place.files) else []
-    names = (entry.name for entry in place.entries if entry.name.lower().endswith(OF_ARRAYS))
+    names = (entry.name for entry in place.entries if may_hold_arrays(entry.name))
     return [place.join(name) for name in sorted(names) if not name.startswith(".")]
 
 
@@ -180,6 +193,8 @@ def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]
         raise SourceError(f"{path}: is compressed: unpack it first, with gunzip")
     with opened_arrays(path) as opened:
         state = opened.facts()
+        if of_stl10 := STL10.fullmatch(os.path.basename(path)):
+            return [_of_stl10(path, state, is_images=of_stl10[2] == "X")], [], []
         if extension.lower() in HDF5:
             arrays = h5_arrays(path, opened)
             is_one = len(arrays) == 1
@@ -206,6 +221,19 @@ def arrays_in(path: str) -> tuple[list[NamedArray], list[ZippedArray], list[str]
         else:
             found.append(NamedArray(path, state, array.name, array, True))
     return found, members, others
+
+
+def _of_stl10(path: str, state: Facts, is_images: bool) -> NamedArray:
+    """Return the array that a file of STL-10 is."""
+    file = os.path.splitext(os.path.basename(path))[0]
+    sizes = _STL10_SIZES if is_images else ()
+    count, rest = divmod(state.size, prod(sizes))
+    if rest or not count:
+        raise SourceError(
+            f"{path}: has {state.size:,} bytes, no multiple of {prod(sizes):,}; download it again"
+        )
+    array = Array(file, "<", "B", 1, (count, *sizes), False, 0, None)
+    return NamedArray(path, state, file, array, True, is_turned=is_images)
 
 
 def _of_matlab(path: str, file: str, opened: OpenFile) -> Iterator[NamedArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -23,6 +24,7 @@ from dsprep.sources.tables.stack_names import (
     CLASS_NAMES,
     MATLAB,
     OBJECTS,
+    STL10,
     SVHN,
     LabeledStack,
     NamedArray,
@@ -32,7 +34,9 @@ from dsprep.sources.tables.stack_names import (
     pairs_of,
 )
 from dsprep.sources.tables.stack_reader import Stack, StackReader
-from dsprep.units import format_count, format_some
+from dsprep.storage.files import exists, read_bytes
+from dsprep.text import decode_text
+from dsprep.units import format_count, format_some, lines_of
 
 if TYPE_CHECKING:
     from dsprep.catalog import SourceScan
@@ -42,7 +46,8 @@ if TYPE_CHECKING:
 
 _TOLD = "the arrays"
 _BEFORE_CLASS = "full_numpy_bitmap_"  # what names of QuickDraw begin with if a browser loaded them
-_SVHN_CLASSES = 10
+_SVHN_CLASSES = _STL10_CLASSES = 10
+_BARE = "unlabeled"  # a side of STL-10
 _ODD = re.compile(r"[^\w .+-]")
 
 
@@ -54,6 +59,7 @@ def read_stacks(source: Source, place: SourcePlace, run_all: RunAll) -> SourceSc
         own, members[path], more = arrays_in(path)
         found += own
         others += more
+    found, notes = _labeled_of_stl10(found)
     beside = [] if place.is_dir or source.labels else labels_beside(files)
     pairs = pairs_of(found, beside, source.choice)
     if not pairs:
@@ -74,7 +80,21 @@ def read_stacks(source: Source, place: SourcePlace, run_all: RunAll) -> SourceSc
     catalog = Catalog(table, place.path, classes, StackReader(stacks, _label_files(pairs)), schema)
     if len({*sides}) > 1:
         catalog = with_sides_of_files(catalog, sides)
-    return catalog, [*_notes(pairs, found), *(Finding("not-an-image", each) for each in others)]
+    return catalog, [
+        *notes,
+        *_notes(pairs, found),
+        *(Finding("not-an-image", each) for each in others),
+    ]
+
+
+def _labeled_of_stl10(found: Sequence[NamedArray]) -> tuple[list[NamedArray], list[Finding]]:
+    """Return the arrays without the images of STL-10 that have no labels, if others have some."""
+    bare = [each for each in found if STL10.fullmatch(f"{each.file}.bin") and each.side == _BARE]
+    if not bare or len(bare) == len(found):
+        return [*found], []
+    count = format_count(bare[0].array.shape[0], "image")
+    said = f"{bare[0].path} is not read: its {count} have no labels: pack it by itself"
+    return [each for each in found if each not in bare], [Finding("note", "", said)]
 
 
 def _stack(pair: LabeledStack) -> Stack:
@@ -196,7 +216,9 @@ def _labels(
         )
     if labeled:
         column, classes = label_column(source, [_read(source, pair) for pair in pairs])
-        named = None if classes is not None or column.name != "cls" else _names_in(found, column)
+        named = None
+        if classes is None and column.name == "cls":
+            named = _names_in(found, column) or _names_of_stl10(labeled[0].images)
         return column, named or classes
     if len(names) > 1:
         classes = number_classes({*names}, source.known_classes(), source.root)
@@ -221,6 +243,10 @@ def _read(source: Source, pair: LabeledStack) -> Labels:
         if array.shape[:1] == (1,) and len(array.shape) == 2:
             array = array._replace(shape=array.shape[1:])
         found = read_labels(source, own.where, array, file, pair.length)
+    if STL10.fullmatch(f"{own.file}.bin"):
+        if not found.values.is_between(1, _STL10_CLASSES).all():
+            raise SourceError(f"{own.path}: has a label that is none of 1 to {_STL10_CLASSES}")
+        return found._replace(values=found.values.cast(pl.Int64) - 1)
     if not own.path.lower().endswith(MATLAB):
         return found
     if found.values.dtype.is_float() and (found.values % 1 == 0).all():
@@ -247,6 +273,16 @@ def _names_in(found: Sequence[NamedArray], labels: pl.Series) -> tuple[str, ...]
     require_lines(known[0], found[0].path)
     fits = labels.is_between(0, len(known[0]) - 1)  # a number for each name
     return known[0] if bool(fits.all()) else None
+
+
+def _names_of_stl10(images: NamedArray) -> tuple[str, ...] | None:
+    """Return the class names beside images of STL-10; None if there are none."""
+    path = os.path.join(os.path.dirname(images.path), "class_names.txt")
+    if not STL10.fullmatch(f"{images.file}.bin") or not exists(path):
+        return None
+    names = tuple(filter(None, map(str.strip, lines_of(decode_text(read_bytes(path), path)))))
+    require_lines(names, path)
+    return names if len({*names}) == _STL10_CLASSES else None
 
 
 def _notes(pairs: Sequence[LabeledStack], found: Sequence[NamedArray]) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ def _first_stack(place: SourcePlace, source: Source) -> str:
     """
     from dsprep.sources.tables import stack_names
 
-    if not _may_hold_arrays(place, stack_names.OF_ARRAYS):
+    if not _may_hold_arrays(place, stack_names.may_hold_arrays):
         return ""
     choice = source.choice
     are_fields = {*choice.only, *choice.drop, *choice.rename}
@@ -82,13 +82,12 @@ def _is_beside_others(place: SourcePlace, path: str) -> bool:
     return path.lower().endswith(ARRAYS) or any(entry.is_dir() for entry in place.peek)
 
 
-def _may_hold_arrays(place: SourcePlace, extensions: tuple[str, ...]) -> bool:
+def _may_hold_arrays(place: SourcePlace, may_hold: Callable[[str], bool]) -> bool:
     """Return whether names show files of arrays, and no images."""
     if place.is_dir:
-        names = [entry.name.lower() for entry in place.peek]
+        names = [entry.name for entry in place.peek]
     elif place.path.lower().endswith(".zip"):
         names = [*place.inside]
     else:
-        names = [place.path.lower()]
-    has_arrays = any(name.endswith(extensions) for name in names)
-    return has_arrays and not any(map(image_kind_of, names))
+        names = [place.path]
+    return any(map(may_hold, names)) and not any(map(image_kind_of, names))
