@@ -50,6 +50,7 @@ _FIFTYONE = (
 # "Exporting FiftyOne datasets").
 _FIFTYONE_LABELS = r'"labels"\s*:\s*\{\s*"[^"]*"\s*:\s*(?:\d+|null|"|\[)'
 _OCHUMAN = "take those of the same authors in COCO's form, ochuman_coco_format_*.json"
+_KEYPOINTS = "write COCO's JSON of their keypoints, with category_id and bbox of each object"
 _SBD = "write the field Segmentation of each into a PNG, and give their directory with --masks"
 
 _PREFIXES = (
@@ -84,6 +85,10 @@ UNREAD = (
     Unread("CLEVR", _JSON, ('"image_filename"', '"(?:scenes|questions)"\\s*:\\s*\\[')),
     Unread("CrowdHuman", r"\.odgt$", ('"gtboxes"',)),
     Unread("MPII", _JSON, ('"img_paths"', '"joint_self"')),
+    Unread("MPII as HRNet and MMPose have it", _JSON,
+           (r'"joints(?:_vis)?"\s*:', r'"center"\s*:\s*\[', r'"scale"\s*:'), (), _KEYPOINTS),
+    Unread("InterHand2.6M", _JSON,
+           ('"joint_valid"|"frame_idx"', '"hand_type"|"seq_name"|"world_coord"'), (), _KEYPOINTS),
     Unread("MPII", r"(?:^|/)mpii_human_pose[^/]*\.mat$", (r"^MATLAB",)),
     Unread("SBU", r"(?:^|/)SBU_captioned_photo_dataset_urls\.txt$", (r"^https?://",), (),
            "write each caption into a text of its image's name, such as a.txt for a.jpg"),

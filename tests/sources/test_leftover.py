@@ -58,6 +58,17 @@ HEADS_OF_KINDS = {
     "CLEVR": ("val_scenes.json", '{"info": {}, "scenes": [{"image_filename": "000.png"}]}'),
     "CrowdHuman": ("annotation_val.odgt", '{"ID": "000", "gtboxes": [{"tag": "person"}]}'),
     "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
+    "MPII as HRNet and MMPose have it": (
+        "annot/valid.json",
+        '[{"joints_vis": [1], "joints": [[1.0, 2.0]], "image": "0.jpg", "scale": 3.0, '
+        '"center": [5.0, 2.0]}]',
+    ),
+    "InterHand2.6M": (
+        "annotations/train/InterHand2.6M_train_data.json",
+        '{"images": [{"id": 1, "file_name": "0.jpg", "seq_name": "a", "frame_idx": 1}], '
+        '"annotations": [{"id": 1, "image_id": 1, "bbox": [1, 2, 3, 4], "joint_valid": [[1]], '
+        '"hand_type": "right"}]}',
+    ),
     "MPII": ("mpii.json", '[{"dataset": "MPI", "img_paths": "000.jpg", "joint_self": [[1, 2]]}]'),
     "OCHuman": (
         "ochuman.json",

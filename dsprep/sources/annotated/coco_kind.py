@@ -148,9 +148,11 @@ def _is_coco(head: bytes) -> bool:
     lists = lists_in(text_of(head))
     images, annotations = lists.get("images", set()), lists.get("annotations", set())
     if annotations:
-        return "image_id" in annotations and _SEGMENTS not in annotations
-    if images:  # OCHuman has annotations in its images
-        return "annotations" not in images and not images.isdisjoint(("file_name", "coco_url"))
+        is_other = _SEGMENTS in annotations or "joint_valid" in annotations  # of InterHand2.6M
+        return "image_id" in annotations and not is_other
+    if images:  # OCHuman has annotations in its images, and InterHand2.6M frames of a sequence
+        is_other = "annotations" in images or {"seq_name", "frame_idx"} <= images
+        return not is_other and not images.isdisjoint(("file_name", "coco_url"))
     is_cut = len(head) == HEAD  # the rest may have images
     return is_cut and {"id", "name"} <= lists.get("categories", set())
 
