@@ -10,7 +10,7 @@ import posixpath
 import re
 import shlex
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os.path import commonprefix
 from pathlib import PurePath
@@ -80,6 +80,7 @@ https://netpbm.sourceforge.net/doc/pfm.html the second, and `sintel_io.py` of Si
 
 _GRAY = frozenset((".pgm", ".pnm"))  # which may be maps as well
 
+_ARCHIVE = re.compile(r"(?i)\.(?:zip|tar|tgz|tar\.gz)$")
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
@@ -239,9 +240,20 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
         still_left = set(paths)
         heads = {path: head for path, head in heads.items() if path in still_left}
     said, notes = _said_of(source, catalog, paths, heads)
+    if files.archive is None:
+        notes += _notes_on_archives(source, paths)
     if not are_chosen:
         said |= {path: Finding("left-over", path, UNNAMED) for path in images}
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def _notes_on_archives(source: Source, paths: Sequence[str]) -> Iterator[Finding]:
+    """Note archives beside the images, which may hold more of them."""
+    found = [path for path in paths if _ARCHIVE.search(path)]
+    for path in found[:1]:
+        count = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+        full = shlex.quote(f"{source.root.rstrip('/')}/{path}")
+        yield not_read(f"{path} is an archive{count}", f"dsprep pack {full} packs one by itself")
 
 
 def _said_of(

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import tarfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsprep.errors import SourceError
-from tests.sources.boxes import boxes, kinds, objects, read, write
+from tests.sources.boxes import boxes, kinds, notes, objects, read, write
+
+if TYPE_CHECKING:
+    from tests.here import Here
 
 
 def told(name: str, **changes: Any) -> str:
@@ -51,3 +57,29 @@ def test_damaged(tmp_path: Path, text: str) -> None:
     with pytest.raises(SourceError, match="sa_2.json"):
         read(write(tmp_path, FLAT | {"sa_2.json": text}), annotations=str(tmp_path),
              annotation_format="segment-anything")  # fmt: skip
+
+
+def test_several_tars_are_packed_one_by_one_and_joined(tmp_path: Path, run_here: Here) -> None:
+    tars = tmp_path / "tars"
+    tars.mkdir()
+    for number in range(2):
+        names = {f"sa_{number}{at}.jpg": None for at in range(2)}
+        own = write(tmp_path / str(number), names | {
+            name.replace("jpg", "json"): told(name) for name in names
+        })  # fmt: skip
+        with tarfile.open(tars / f"sa_{number:06}.tar", "w") as tar:
+            for path in sorted(own.iterdir()):
+                tar.add(path, f"./{path.name}")
+    said = notes(read(tars)[1])
+    found = re.search(r"each tar, dsprep (.*), and join these, dsprep (.*)", said)
+    assert found is not None
+    for number in range(2):
+        command = found[1].replace("sa_000000", f"sa_{number:06}").replace("FORMAT", "webdataset")
+        assert run_here(*shlex.split(command), cwd=tmp_path).code == 0
+    joined = found[2].replace("parts/*", "parts/sa_000000 parts/sa_000001")
+    done = run_here(*shlex.split(joined), cwd=tmp_path)
+    assert "objects   4 of 1 class in 4 images" in done.out
+    assert not notes(read(tars, kind="webdataset")[1])
+    # beside the directory of another tar
+    (tmp_path / "0" / "more.tar").write_bytes((tars / "sa_000001.tar").read_bytes())
+    assert "more.tar is an archive and is not read: dsprep pack " in notes(read(tmp_path / "0")[1])

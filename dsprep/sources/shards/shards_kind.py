@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import ApartMembers, DsprepError
+from dsprep.findings import Finding
 from dsprep.formats import IN_SPANS, TABLES, format_of_file, format_of_source
 from dsprep.formats.listed_shards import INDEX
 from dsprep.formats.stream import ShardStream
@@ -71,7 +73,10 @@ class ShardsKind(SourceKind):
         from dsprep.sources.shards.shards import read_shards
 
         place.require_finished(source.own_state, shards.files)
-        return read_shards(shards, classes=source.class_names(), run_all=run_all)
+        catalog, findings = read_shards(shards, classes=source.class_names(), run_all=run_all)
+        if source.kind is None and len(shards.files) > 1 and _may_be_tree(shards):
+            findings += _note_on_tars(shards)
+        return catalog, findings
 
 
 def are_tables(files: Sequence[str]) -> bool:
@@ -121,8 +126,23 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
     """Return whether a tar without a manifest is a tree of images rather than a shard."""
     # It is a tree if each of its first samples has one part, and some are images or tars of images.
     # If a list names the images, they may come later.
-    if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
+    if len(shards.files) > 1 or not _may_be_tree(shards):
         return False
+    fields = _first_fields(shards)
+    firsts = [names[0].lower() for names in fields if names]
+    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
+    if all(len(names) == 1 for names in fields):
+        return has_images or is_chosen_from
+    return bool(_annotations_in(shards, fields))
+
+
+def _may_be_tree(shards: ShardSet) -> bool:
+    """Return whether these are tars without a manifest."""
+    return not shards.known and shards.layout.name == WebDataset.name
+
+
+def _first_fields(shards: ShardSet) -> list[tuple[str, ...]]:
+    """Return the extensions of the first samples of a tar."""
     fields: list[tuple[str, ...]] = []
     try:
         with ShardStream(shards.files[0], headers=True) as stream:
@@ -133,25 +153,37 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
             raise
     except DsprepError:
         pass  # the samples before the damage decide
-    firsts = [names[0].lower() for names in fields if names]
-    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
-    if all(len(names) == 1 for names in fields):
-        return has_images or is_chosen_from
-    return _has_annotations(shards, fields)
+    return fields
 
 
-def _has_annotations(shards: ShardSet, fields: Iterable[Sequence[str]]) -> bool:
-    """Return whether texts beside the first images of a tar are annotations, as YOLO's and VOC's.
+def _note_on_tars(shards: ShardSet) -> list[Finding]:
+    """Note that several tars have annotations beside their images, as those of SA-1B."""
+    kind = _annotations_in(shards, _first_fields(shards))
+    if not kind:
+        return []
+    path = shards.files[0]
+    name = os.path.splitext(os.path.basename(path))[0]
+    said = (
+        f"the tars have annotations of {kind} beside the images, which are packed as they lie: to "
+        f"have objects, pack each tar, dsprep pack {shlex.quote(path)} "
+        f"{shlex.quote(f'parts/{name}')} --name {shlex.quote(name)} --to FORMAT, and join these, "
+        "dsprep join parts/* DEST"
+    )
+    return [Finding("note", "", said)]
+
+
+def _annotations_in(shards: ShardSet, fields: Iterable[Sequence[str]]) -> str:
+    """Return what annotations lie beside the first images of a tar, as YOLO's or VOC's; or "".
 
     WebDataset has no such parts: as a sample, each would be an image and a text, bytes or JSON.
     """
     if not any(_TEXTS_OF_IMAGES.intersection(names) for names in fields):
-        return False
+        return ""
     with ShardStream(shards.files[0]) as stream:
         for entry in islice(shards.layout.read(stream), _SAMPLES_READ):
             for extension in _TEXTS_OF_IMAGES.intersection(entry.sample.fields):
                 head = entry.sample.fields[extension][:HEAD]
                 kind = kind_by_content(f"{entry.sample.key}.{extension}", head)
                 if kind is not None and (extension != "json" or kind.name in _JSON_OF_IMAGES):
-                    return True
-    return False
+                    return kind.name
+    return ""
