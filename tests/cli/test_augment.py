@@ -110,7 +110,7 @@ def test_shards_become_copies_with_the_same_pixels(
 ) -> None:
     asked = ("--to", "webdataset", "--op", OPS, "--per-image", "1", "-j1")
     assert run_here("augment", birds, tmp_path / "a", *asked).code == 0
-    for to in ("webdataset", "tfrecord"):
+    for to in ("webdataset", "tfrecord", "mds"):
         packed = run_here("pack", birds, tmp_path / to, "--to", to, "--no-shuffle", "-j1")
         assert packed.code == 0
         assert run_here("augment", tmp_path / to, tmp_path / f"of-{to}", *asked).code == 0

@@ -16,10 +16,14 @@ import pytest
 from PIL import Image
 
 import dsprep
-from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.errors import DamagedShard, DsprepError, OptionError, SourceError
+from dsprep.formats import stream
+from dsprep.formats.litdata import LitData
+from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.formats import litdata_peer
 from tests.images import jpeg
+from tests.kills import run_and_kill
 
 GOLDEN = Path(__file__).with_name("litdata")
 RunHere = Callable[..., Finished]
@@ -110,15 +114,33 @@ class TestBesideTheRealOne:
         count = 5 if name == "batch" else 4
         assert report.sides == {"train": count, "val": count}
 
-    def test_any_number_of_workers_writes_the_same(self, run_here: RunHere, tmp_path: Path) -> None:
+    def test_any_number_of_workers_and_parts_writes_the_same(
+        self, run_here: RunHere, tmp_path: Path
+    ) -> None:
         for name in ("all", "batch", "sample", "rows"):
             found = []
-            for workers in ("1", "3"):
-                out = tmp_path / f"{name}-{workers}"
-                how = ("--to", "tfrecord", "--seed", "3", "--workers", workers, "-q")
-                assert run_here("pack", GOLDEN / name, out, *how).code == 0
+            for kind, *runs in (("one", "-j1"), ("three", "-j3"), ("parts", "1/2", "0/2")):
+                out = tmp_path / f"{name}-{kind}"
+                how = ("--to", "tfrecord", "--seed", "3", "--samples-per-shard", "2", "-q")
+                for each in runs:
+                    own = (each,) if kind != "parts" else ("--part", each, "-j1")
+                    assert run_here("pack", GOLDEN / name, out, *how, *own).code == 0
                 found.append([path.read_bytes() for path in sorted(out.glob("*.tfrecord*"))])
-            assert found[0] == found[1] != []
+            assert found[0] == found[1] == found[2] != []
+
+    def test_a_killed_run_goes_on(self, run_here: RunHere, tmp_path: Path) -> None:
+        how = ("--to", "mds", "--samples-per-shard", "2", "-qj1")
+        assert run_here("convert", GOLDEN / "batch", tmp_path / "whole", *how).code == 0
+        words = ("convert", str(GOLDEN / "batch"), str(tmp_path / "out"), *how)
+        assert run_and_kill("name train-00001.mds", words).returncode == -9
+        assert run_here(*words).code == 0
+        assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+    def test_copies_are_made_of_its_images(self, run_here: RunHere, tmp_path: Path) -> None:
+        how = ("--to", "mds", "--op", "hflip", "--per-image", "1", "-qj1")
+        assert run_here("augment", GOLDEN / "batch", tmp_path / "out", *how).code == 0
+        done = run_here("verify", tmp_path / "out", "--against", GOLDEN / "batch", "-j1")
+        assert (done.code, "10 of 10 samples (image)" in done.out) == (0, True)
 
     def test_verify_and_inspect(self, run_here: RunHere, tmp_path: Path) -> None:
         for name in ("all", "batch", "chunk", "rows", "rows-zstd", "sample", "sides/train"):
@@ -287,14 +309,18 @@ class TestDamage:
         found = dsprep.verify(tmp_path / "in").problems
         assert any("not have the size that the table" in each.message for each in found)
 
-    def test_a_sample_that_is_a_bomb(self, tmp_path: Path) -> None:
+    def test_a_sample_that_is_a_bomb(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         import zstandard
 
-        litdata_peer.write(tmp_path / "in", {"image": "jpeg"}, [[{"image": jpeg(1)}]] * 2)
-        change_config(tmp_path / "in", compression="zstd", compression_level="sample")
-        data = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20) * 1100)
-        head = struct.pack("<III", 1, 12, 12 + len(data))
-        (tmp_path / "in" / "chunk-0-0.bin").write_bytes(head + data)
-        (tmp_path / "in" / "chunk-0-1.bin").write_bytes(head + data)
-        found = dsprep.verify(tmp_path / "in").problems
-        assert any("is a bomb" in each.message for each in found)
+        monkeypatch.setattr(stream, "_BOMB", 1 << 20)
+        litdata_peer.write(tmp_path, {"image": "jpeg"}, [[{"image": jpeg(1)}]])
+        change_config(tmp_path, compression="zstd", compression_level="sample")
+        data = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 22))
+        chunk = tmp_path / "chunk-0-0.bin"
+        chunk.write_bytes(struct.pack("<III", 1, 12, 12 + len(data)) + data)
+        layout = LitData().told_by([str(chunk)])
+        with (
+            stream.ShardStream(str(chunk)) as shard,
+            pytest.raises(DamagedShard, match="is a bomb"),
+        ):
+            next(layout.read(shard))

@@ -15,7 +15,7 @@ from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
 
-FORMATS = ("webdataset", "tfrecord", "recordio")
+FORMATS = ("webdataset", "recordio", "mds")
 SHARDS = ("--samples-per-shard", "4", "-j2")
 
 
