@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dsprep.errors import SourceError, source_errors
@@ -71,6 +71,21 @@ def read_index(directory: str) -> ShardIndex | None:
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             raise SourceError(f"{path}: is not an index of {name}: {error!s:.200}") from None
     return None
+
+
+def refuse_unread(files: Iterable[str]) -> None:
+    """Refuse shards that an index should list if the one beside them is damaged, or none.
+
+    Raises:
+        SourceError: An `index.json` is there, and lists no shards.
+    """
+    for directory in dict.fromkeys(map(os.path.dirname, files)):
+        path = os.path.join(directory, INDEX)
+        if is_file(path) and read_index(directory) is None:
+            raise SourceError(
+                f"{path}: is no index of the shards beside it: write it again, or name the shards "
+                "themselves"
+            )
 
 
 def _require_different(path: str, shards: Sequence[ListedShard]) -> None:
@@ -158,6 +173,7 @@ def _listed(path: str, samples: Any, size: Any, hashes: Mapping[str, str] = {}) 
 
 def _path(directory: str, name: object) -> str:
     parts = str(name).split("/")
+    str(name).encode()  # half a surrogate pair is no name
     if not {"", ".", ".."}.isdisjoint(parts) or "\0" in str(name):
         raise ValueError(f"{name!r:.100} names no file below its directory")
     return os.path.join(directory, *parts)

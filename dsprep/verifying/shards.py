@@ -21,7 +21,7 @@ from dsprep.dataset.find import (
 from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import ALL_FORMATS, format_of_source, suffixes
-from dsprep.formats.listed_shards import read_index
+from dsprep.formats.listed_shards import INDEX, read_index, refuse_unread
 from dsprep.frozen import Frozen
 from dsprep.places.names import by_directory, expand, located, require_there
 from dsprep.plan.destination import Destination, place_of
@@ -192,7 +192,10 @@ def without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         )
     ((kind, found),) = by_format.items()
     paths = [where.url(each) for each in found]
-    made = Recorded(ALL_FORMATS[kind]().told_by(paths), known=False)
+    made_as = ALL_FORMATS[kind]()
+    if not names and INDEX in made_as.dataset_index("", ()):
+        refuse_unread(paths)
+    made = Recorded(made_as.told_by(paths), known=False)
     return Shards(made, found, None, where)
 
 

@@ -73,10 +73,14 @@ def test_hashes_are_checked(copied: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["../x.mds", "/etc/passwd", "a//b.mds", ".", "a\0.mds"])
+@pytest.mark.parametrize(
+    "name", ["../x.mds", "/etc/passwd", "a//b.mds", ".", "a\0.mds", "\ud800.mds"]
+)
 def test_names_that_lead_elsewhere(copied: Path, name: str) -> None:
     changed(copied, basename=name)
-    with pytest.raises(SourceError, match="names no file below its directory"):
+    with pytest.raises(
+        SourceError, match="names no file below its directory|surrogates not allowed"
+    ):
         read_index(str(copied))
 
 
@@ -103,6 +107,20 @@ def test_files_that_are_none(copied: Path, value: object) -> None:
 def test_an_index_of_something_else(tmp_path: Path, text: str) -> None:
     (tmp_path / "index.json").write_text(text)
     assert read_index(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("text", ["", '{"shards": [', '{"version": 2, "shards": []}'])
+def test_an_index_that_is_damaged_beside_shards(copied: Path, tmp_path: Path, text: str) -> None:
+    (copied / "index.json").write_text(text)
+    sides = tmp_path / "sides"
+    shutil.copytree(copied, sides / "train")
+    for place in (copied, sides):
+        with pytest.raises(SourceError, match=r"index\.json: is no index of the shards beside it"):
+            dsprep.convert(place, tmp_path / "out", to="parquet")
+    with pytest.raises(SourceError, match="is no index of the shards beside it"):
+        dsprep.verify(copied)
+    report = dsprep.convert(f"{copied}/*.mds", tmp_path / "out", to="parquet", workers=1)
+    assert report.samples == 4
 
 
 def test_shards_of_text(tmp_path: Path) -> None:

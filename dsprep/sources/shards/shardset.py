@@ -24,7 +24,7 @@ from dsprep.dataset.manifest import MANIFEST
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats import FORMATS, IN_SPANS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
-from dsprep.formats.listed_shards import read_index
+from dsprep.formats.listed_shards import INDEX, read_index, refuse_unread
 from dsprep.formats.stream import ShardStream
 from dsprep.frozen import Frozen
 from dsprep.places.names import (
@@ -247,6 +247,8 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if not sides:
         require_one_split(directory, files)
     found = _of_files(directory, files, format_name)
+    if found and INDEX in found.layout.dataset_index("", ()):
+        refuse_unread(files)
     found = found and replace(found, sides=sides, samples={**found.samples, **counts})
     tables = sum(path.endswith(".parquet") for path in paths)
     if found is None or not tables:
