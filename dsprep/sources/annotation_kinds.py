@@ -32,6 +32,7 @@ KINDS = {
     "manifest": "annotated.ground_truth_kind:GroundTruthKind",
     "lst": "annotated.lst_kind:LstKind",
     "cityscapes": "annotated.cityscapes_kind:CityscapesKind",
+    "voc-masks": "annotated.voc_masks_kind:VocMasksKind",
     "camvid": "annotated.camvid_kind:CamVidKind",
     "sceneparse150": "annotated.scene_parse_kind:SceneParseKind",
     "oxford-pet": "annotated.oxford_pet_kind:OxfordPetKind",

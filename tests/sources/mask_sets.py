@@ -84,6 +84,16 @@ CAMVID_OF_FASTAI: Content = {
     "valid.txt": "0016E5_01.png\n",
 }
 
+VOC_MASKS: Content = {
+    **{f"JPEGImages/f{at}.jpg": None for at in range(2)},
+    **{f"SegmentationClass/f{at}.png": colored(_VOID, _ANIMAL) for at in range(2)},
+    **{f"SegmentationObject/f{at}.png": colored(_VOID, (1, 2, 3)) for at in range(2)},
+    "SegmentationClassVisualization/f0.jpg": None,
+    "labelmap.txt": "# label:color_rgb:parts:actions\nbackground:0,0,0::\nhorse:64,128,64::\n",
+    "ImageSets/Segmentation/train.txt": "f0\n",
+    "ImageSets/Segmentation/val.txt": "f1\n",
+}
+
 SCENE_PARSE: Content = {
     **{f"images/training/ADE_train_0000000{at}.jpg": None for at in range(2)},
     **{f"annotations/training/ADE_train_0000000{at}.png": png(0, at + 1) for at in range(2)},

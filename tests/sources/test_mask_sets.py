@@ -24,6 +24,7 @@ from dsprep.sources.annotated.cityscapes_kind import NAMES, CityscapesKind
 from dsprep.sources.annotated.mvtec_kind import MVTecKind
 from dsprep.sources.annotated.oxford_pet_kind import OxfordPetKind
 from dsprep.sources.annotated.scene_parse_kind import SceneParseKind
+from dsprep.sources.annotated.voc_masks_kind import VocMasksKind
 from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -41,6 +42,11 @@ class TestCityscapes(MaskSetTests, AnnotationTests):
 class TestCamVid(MaskSetTests, AnnotationTests):
     kind = CamVidKind
     files = mask_sets.CAMVID
+
+
+class TestVocMasks(MaskSetTests, AnnotationTests):
+    kind = VocMasksKind
+    files = mask_sets.VOC_MASKS
 
 
 class TestSceneParse(MaskSetTests, AnnotationTests):
@@ -141,6 +147,19 @@ def test_camvid(tmp_path: Path) -> None:
         assert names(catalog) == ("Animal", "Void")
         assert set(sides(catalog).values() if form != "COLORS" else ()) in ({"train", "val"}, set())
         assert not kinds(findings)
+
+
+def test_masks_of_voc_without_xml(tmp_path: Path) -> None:
+    catalog, findings = read(write(tmp_path, mask_sets.VOC_MASKS))
+    assert masks(catalog) == {"JPEGImages/f0.jpg": [0, 1], "JPEGImages/f1.jpg": [0, 1]}
+    assert names(catalog) == ("background", "horse")
+    assert [*sides(catalog).values()] == ["train", "val"]
+    assert Counter(kinds(findings).values()) == {"not-read": 3}
+    (tmp_path / "labelmap.txt").unlink()
+    (tmp_path / "class_names.txt").write_text("_background_\ncat\n")
+    for at in range(2):
+        (tmp_path / f"SegmentationClass/f{at}.png").write_bytes(mask_sets.png(0, 1, mode="P"))
+    assert names(read(tmp_path)[0]) == ("_background_", "cat")
 
 
 def test_scene_parse_150(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.image_values import ImageValues, class_of_images, tags_of_images
 from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
-from dsprep.sources.side_lists import sides_above, sides_of_lists
 from dsprep.storage.files import full_path
 from dsprep.units import format_count, format_size, format_some
 
@@ -116,6 +115,8 @@ def scan_texts(
     own = sorted(of_text, key=of_text.__getitem__)
     called = [of_text[path] for path in own]
     used = [] if prefix is None else [prefix + path for path in texts]
+    from dsprep.sources.side_lists import sides_of_lists
+
     sides, lists = sides_of_lists(source.root, place, called, used, notes)
     used += [*lists, *_not_read(kind, place, notes)]
     sizes = dict(zip(texts, zip(looked.counts, looked.texts, strict=True), strict=True))
@@ -298,6 +299,8 @@ def _spellings(beside: Sequence[tuple[str, str]]) -> Iterator[tuple[Spelling, bo
 
 def _apart(one: str, other: str) -> bool:
     """Return whether the directories of two files are those of different sides."""
+    from dsprep.sources.side_lists import sides_above
+
     sides = [sides_above(path) for path in (one, other)]
     return bool(sides[0] and sides[1] and sides[0].isdisjoint(sides[1]))
 

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING
 from dsprep.annotations.masks import Color
 from dsprep.errors import BadSample, DsprepError
 from dsprep.findings import Finding
+from dsprep.places.names import is_side_alone, usual_side
 from dsprep.sources.annotated.mask_files import masks_among
+from dsprep.sources.annotated.mask_sets import text_beside
 from dsprep.sources.annotated.masks import Masks, parse_color, require_numbers
+from dsprep.sources.annotated.parallel_masks import MaskMeaning, Parallel
 from dsprep.sources.readers import FileReader
 from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
+    from dsprep.sources.annotation_kind import AnnotatedPlace
     from dsprep.sources.source import Source
 
 _CLASSES, _OBJECTS = (re.compile(rf"(?:^|/)Segmentation{of}/[^/]+$") for of in ("Class", "Object"))
+_SIDES = re.compile(r"(?:^|/)ImageSets/Segmentation[^/]*/([^/]+)\.txt$")
 _LABELMAP = re.compile(r"(?:^|/)labelmap\.txt$")  # of CVAT and datumaro: colors and names
 
 
@@ -109,3 +114,23 @@ def _colors_in(text: str) -> dict[Color, str]:
         except ValueError:
             return {}
     return found if len(found) == len(lines) else {}
+
+
+def meaning_of(place: AnnotatedPlace, found: Parallel) -> MaskMeaning:
+    """Read the names and colors of classes, and the sides of images."""
+    labelmap, lines = text_beside(place, "labelmap.txt")
+    named = _colors_in(lines)
+    listed, texts = text_beside(place, "class_names.txt")  # of labelme: a class a line
+    names = tuple(named.values()) or tuple(filter(None, map(str.strip, lines_of(texts))))
+    stems = [posixpath.splitext(posixpath.basename(path))[0] for path in found.images]
+    lists = {path: told[1] for path in place.others if (told := _SIDES.search(path))}
+    lists = {path: usual_side(name) for path, name in lists.items() if is_side_alone(name)}
+    side: dict[str, str] = {}
+    for path, name in sorted(lists.items()):
+        text = place.files.text(place.root, posixpath.join(place.root, path)) or ""
+        for line in lines_of(text):
+            side.setdefault(posixpath.basename(line.strip()), name)
+    sides = tuple(side.get(stem, "") for stem in stems) if side else ()
+    colors = {color: number for number, color in enumerate(named)} or None
+    used = (labelmap if named else listed, *lists)
+    return MaskMeaning(names, colors, sides=sides, used=tuple(filter(None, used)))
