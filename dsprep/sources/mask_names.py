@@ -40,7 +40,16 @@ MASK_WORDS = frozenset(
         ),
         *("scribbles", "seg", "segs", "segmentation", "segmentations", "segmentationclass"),
         *("segmentationobject", "segment", "segments", "gt", "gts", "truth", "truths"),
-        *("groundtruth", "groundtruths", "gtfine", "gtcoarse", "manual"),
+        *(
+            "groundtruth",
+            "groundtruths",
+            "gtfine",
+            "gtcoarse",
+            "manual",
+            "lesion",
+            "lesions",
+            "roi",
+        ),
     )
 )
 _LAST_WORDS = frozenset(("l", "p", "color"))  # `1_L.png`, as CamVid and CelebAMask have masks
@@ -115,7 +124,7 @@ def _shorter(path: str, stems: Container[str]) -> str:
 def _may_be(paths: pl.Series) -> pl.Series:
     """Return which paths may have a word for masks: fast, as few sets have any."""
     return paths.str.contains(
-        "(?i)mask|label|manual|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth"
+        "(?i)mask|label|manual|trainids|instance|semantic|panoptic|parts|annot|trimap|scribble|seg|gt|truth|lesion|roi"
         r"|anns?[_./]|_l\.|_p\.|_color\."
     )
 

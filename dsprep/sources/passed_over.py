@@ -256,6 +256,9 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
         masks, images = (f"{source.root}/{each}".rstrip("/") for each in _parallel(*pair))
         alike = f"{masks}/*{_ending(finding)}{extension_in(finding.path)}"
         ways = [("--masks", source, each) for each in dict.fromkeys((masks, source.root))]
+        if ending := _ending(finding):  # others of an image, or of other directories
+            anywhere = f"{source.root}/*{ending}{extension_in(finding.path)}"
+            ways.append(("--masks", source, anywhere))
         if masks != images:
             option = f"SOURCE {shlex.quote(images)} and --masks"
             ways.append((option, source.replace(root=images), masks))

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.sources.boxes import boxes, kinds, notes, read, sides, write
+from tests.sources.mask_sets import png
 
 VOTT = '"image","xmin","ymin","xmax","ymax","label"\n'
 OPEN = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
@@ -273,6 +276,22 @@ def test_a_sample_submission_is_no_table_of_masks(tmp_path: Path) -> None:
     given = options_in(str(refused.value))
     assert [Path(path).name for path in given] == ["train.csv"]
     assert kinds(read(root, annotations=given)[1]) == {"sample_submission_v2.csv": "harmless"}
+
+
+def test_masks_beside_a_table_are_no_images_without_objects(tmp_path: Path) -> None:
+    masks = {f"train/{at}/masks/{at}b{more}.png": png(0, 255) for at in "12" for more in "xy"}
+    images = {f"train/{at}/images/{at}.jpg": None for at in "12"}
+    root = write(tmp_path, {**masks, **images, "runs.csv": "ImageId,EncodedPixels\n1,1 5\n2,\n"})
+    path = str(root / "runs.csv")
+    source = make_source(str(root), annotations=[path]).replace(takes_masks=True)
+    catalog, findings = read_source(source)
+    assert catalog.table["path"].to_list() == [*images]
+    assert kinds(findings) == dict.fromkeys(masks, "not-read")
+    assert "4 likely masks not read, such as train/1/masks/1bx.png" in notes(findings)
+    (root / "runs.csv").write_text("image,xmin,ymin,xmax,ymax\n1.jpg,1,2,3,4\n")
+    catalog, findings = read_source(source)
+    assert catalog.table["path"].to_list() == [*images]
+    assert kinds(findings) == dict.fromkeys(masks, "left-over")
 
 
 @pytest.mark.parametrize("header", ["", "image,xmin,ymin,xmax,ymax,class\n"])

@@ -469,6 +469,7 @@ MASKS_OF: dict[str, Content] = {
         "training/mask/*_training_mask.png",
         kind="TIFF",
     ),
+    "PH2": layout("x/*/*_Image/*.jpg", "x/*/*_lesion/*_lesion.png", "x/*/*_roi/*_R1_Label1.png"),
     "with a word before": layout("*.jpg", "mask_*.png"),
     "CHASE_DB1": layout("Image_*L.jpg", "Image_*L_1stHO.png", "Image_*L_2ndHO.png"),
     "DIV2K": layout("DIV2K_train_HR/*.png", "DIV2K_train_LR_bicubic/X2/*x2.jpg", kind="PNG"),
@@ -551,6 +552,7 @@ def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
     [
         (("*.jpg", "*_1stHO.png"), "L", "--masks {}", ""),
         (("*.jpg", "*_1stHO.png"), "1", "--masks {} --mask-values 255=1", ""),
+        (("*/*.jpg", "*/a/*_lesion.png", "*/b/*_roi.png"), "L", "--masks '{}/*_lesion.png'", ""),
         (
             ("rgb/*.jpg", "depth/*.png"),
             "I;16",
@@ -564,10 +566,10 @@ def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
             "its mask has colors: give --mask-colors FILE",
         ),
     ],
-    ids=["numbers", "black and white", "depth", "colors"],
+    ids=["numbers", "black and white", "a directory for each", "depth", "colors"],
 )
 def test_the_option_for_likely_masks_works(
-    tmp_path: Path, files: tuple[str, str], mode: str, offered: str, said: str
+    tmp_path: Path, files: tuple[str, ...], mode: str, offered: str, said: str
 ) -> None:
     root = write(tmp_path / "set", layout(*files, mode=mode))
     with pytest.raises(SourceError) as refused:

@@ -210,7 +210,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
 
     from dsprep.catalog import PLACE_COLUMNS
     from dsprep.places.files import FILES, with_sides_of_directories
-    from dsprep.sources.likely_masks import likely_masks, without_masks
+    from dsprep.sources.likely_masks import without_masks
     from dsprep.sources.readers import FileReader
 
     beside, are_runs = None, scan is not None and isinstance(scan.masks, TableMasks)
@@ -229,14 +229,22 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         others = {found.path for found in scan.findings if found.kind == "not-read"}
         numbers, missing = matched(scan, table["path"], others.union(_masks_in(source, scan)))
         taken, sides = _taken(source, scan, paths, numbers)
+        masks_left = _likely_masks(source, scan, files) if _NONE in numbers else {}
+        if scan.keeps_unlisted:  # masks are no images without objects
+            named = {path for path, at in zip(paths, numbers, strict=True) if at != _NONE}
+            masks_left = {path: why for path, why in masks_left.items() if path not in named}
+            others.update(masks_left)
+            kind = "not-read" if are_runs else "left-over"
+            findings = [*findings, *(Finding(kind, *each) for each in masks_left.items())]
+            if masks_left and are_runs:
+                said = f"{format_count(len(masks_left), 'likely mask')} not read"
+                said = f"{said}, such as {min(masks_left)}: the table has the masks"
+                findings.append(Finding("note", "", said))
         if others:  # images that are none of the samples, such as masks
             taken = [_NONE if path in others else at for path, at in zip(paths, taken, strict=True)]
         own = pl.Series("side", taken, dtype=pl.Int64)
         findings = _with_findings_of(scan, findings, missing)
         left = [path for path in table.filter(own < 0)["path"].to_list() if path not in others]
-        masks_left = {}
-        if left and source.takes_masks and source.masks is None and scan.masks is None:
-            masks_left = likely_masks(source.root, files)
         for path in left:
             is_mask = path in masks_left
             findings.append(
@@ -264,6 +272,17 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         catalog, said_of_sides = with_sides_of_directories(catalog)
         notes += said_of_sides
     return catalog, sorted([*findings, *more, *notes], key=lambda found: found.path)
+
+
+def _likely_masks(source: Source, scan: Scan, files: Files) -> Mapping[str, str]:
+    """Return the images that are likely masks, with what is said of each; none if masks are read.
+
+    Those of a table of runs lie beside it as files as well.
+    """
+    from dsprep.sources.likely_masks import likely_masks
+
+    are_read = source.masks is not None or (scan.masks is not None and not scan.keeps_unlisted)
+    return {} if are_read or not source.takes_masks else likely_masks(source.root, files)
 
 
 def _scan_of_labels(source: Source, files: Files) -> Scan | None:
