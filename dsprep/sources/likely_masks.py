@@ -26,6 +26,7 @@ from dsprep.sources.parallel import (
     pairs_for,
     parallel_pairs,
 )
+from dsprep.units import format_count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,8 +49,11 @@ _SCALED = r"([^/]*)x[2348]\.[^./]+$"
 _SAME_NAME = ", which has the same name"
 
 
-def without_masks(root: str, files: Files) -> Files:
-    """Take likely masks and other parts of samples out of the images: these are left over."""
+def without_masks(root: str, files: Files, *, are_given: bool = False) -> Files:
+    """Take likely masks and other parts of samples out of the images: these are left over.
+
+    If the user has given others, ``are_given``, masks are known and not read, with a note.
+    """
     import polars as pl
 
     paths, top = files.table["path"], _top_of(files)
@@ -58,7 +62,12 @@ def without_masks(root: str, files: Files) -> Files:
     if not masks and not parts:
         note = _note_on_names(paths)
         return files._replace(findings=[*files.findings, note]) if note else files
-    found = [Finding("left-over", path, detail) for path, detail in (masks | parts).items()]
+    kind = "not-read" if are_given else "left-over"
+    found = [Finding(kind, path, detail) for path, detail in masks.items()]
+    found += [Finding("left-over", path, detail) for path, detail in parts.items()]
+    if masks and are_given:
+        said = f"{format_count(len(masks), 'likely mask')} not read, such as {min(masks)}"
+        found.append(Finding("note", "", f"{said}: --masks names others"))
     findings = sorted([*files.findings, *found], key=lambda each: each.path)
     table = files.table.filter(~pl.col("path").is_in([*masks, *parts]))
     return files._replace(table=table, findings=findings)

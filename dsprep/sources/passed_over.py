@@ -246,7 +246,7 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
 
 
 def _is_likely_mask(finding: Finding) -> bool:
-    return finding.kind == "left-over" and finding.detail.startswith(MASKS)
+    return finding.kind in ("left-over", "not-read") and finding.detail.startswith(MASKS)
 
 
 def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, Source, str]]:

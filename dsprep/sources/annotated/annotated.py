@@ -218,7 +218,7 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         beside = mask_files(source, files, run_all)
         files = without_mask_files(source, files, beside)
         if scan is None:  # other masks, which are no samples either
-            files = without_masks(source.root, files)
+            files = without_masks(source.root, files, are_given=True)
             scan = None if source.chooses else _scan_of_labels(source, files)
     table, findings = files.table.sort("path"), files.findings
     paths = table["path"].to_list()
