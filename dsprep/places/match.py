@@ -2,7 +2,8 @@
 
 A name means the path that it is. Otherwise, callers say by which `Spelling` they are compared, the
 surest first: a path without its extension, the base name, the stem. A name means what the first
-spelling has for it. If that is several paths, nothing is guessed.
+spelling has for it. If that is several paths, nothing is guessed. Texts that Unicode calls the same
+count as such where they are not found as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from dsprep.units import format_some, quoted
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)
 _UPLOADED = r"^[0-9a-f]{8}-"  # what Label Studio puts before the names of files
 _ODD = r"\\|://|\?d=|(?:^|/)\.{0,2}(?:/|$)"  # of names that are no plain paths
+NOT_ASCII = r"[^\x00-\x7f]"  # of texts that may have another normal form
 _MOST_LEVELS = 64  # directories at the ends of paths that tell them apart
 _SHOWN = 200  # characters of a path in a message
 _HALF = re.compile("[\ud800-\udfff]")
@@ -172,14 +174,26 @@ def match(
     is_path = names.is_in(paths.implode())
     left = names.filter(~is_path).unique(maintain_order=True).to_frame("name")
     found = [pl.DataFrame(schema=_HITS)]
-    for spelling in spellings:
-        if left.is_empty():
-            break
-        own = left.select("name", key=spelling.of_name)
+    spellings = tuple(spellings)
+    for spelling, is_normal in chain(
+        [(Spelling(NAME, PATH), True)],
+        ((each, False) for each in spellings),
+        ((each, True) for each in spellings),
+    ):
+        # Names that macOS has written have their accents as characters of their own.
+        few = left.filter(NAME.str.contains(NOT_ASCII)) if is_normal else left
+        if few.is_empty():
+            continue
+        own = few.select("name", key=spelling.of_name)
         known = pl.DataFrame({"path": paths}).select("path", key=spelling.of_path)
         if isinstance(known.schema["key"], pl.List):
             known = known.explode("key")
-        hits = _hits(own, known, ["key"], are_unique=spelling.of_name is NAME)
+        if is_normal:
+            own, known = (
+                each.with_columns(pl.col("key").str.normalize("NFC")) for each in (own, known)
+            )
+        are_unique = spelling.of_name is NAME and not is_normal
+        hits = _hits(own, known, ["key"], are_unique=are_unique)
         left = left.join(hits, on="name", how="anti", maintain_order="left")
         unclear = hits.filter(_SEVERAL)
         if nearest and not unclear.is_empty():
@@ -244,7 +258,7 @@ def _nearest(
 
 def _directories(path: str) -> pl.Expr:
     """Return the directories of each path, from the top; an empty name for those that have none."""
-    return pl.col(path).str.replace(r"/?[^/]*$", "").str.split("/")
+    return pl.col(path).str.replace(r"/?[^/]*$", "").str.normalize("NFC").str.split("/")
 
 
 # Names as annotations write them

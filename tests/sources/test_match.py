@@ -14,6 +14,7 @@ from dsprep.places.files import FILES, Files
 from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, Matches, find_elsewhere, match
 from dsprep.sources.annotated.mask_files import find_masks, mask_files
 from dsprep.sources.readers import FileReader
+from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 
 PATHS = ["1.jpg", "a/1.jpg", "a/b/1.jpg", "a/2.jpg", "a/2.png", "c/3.x.jpg"]
@@ -107,6 +108,34 @@ def test_directories_without_end_tell_paths_apart_by_the_last_ones() -> None:
 def test_half_a_character_is_in_no_path() -> None:
     found = find_elsewhere(["\ud800.jpg", "c/\ud800", "1.jpg"], PATHS)
     assert found.paths.to_list() == [None, None, "1.jpg"]
+
+
+def test_accents_may_be_characters_of_their_own() -> None:
+    """A zip of macOS has `e` and an accent (NFD), a table `é` (NFC)."""
+    written, stored = "caf\xe9", "cafe\u0301"
+    paths = pl.Series([f"a/{stored}.jpg", f"{stored}/1.jpg", f"{stored}/2.jpg", "b/2.jpg", "c.jpg"])
+    names = [f"a/{written}.jpg", f"{written}/1", f"{written}/2.jpg", written, "c.jpg", "\xe9"]
+    found = match(pl.Series(names), paths, MORE_THAN_NAMES)
+    assert found.paths.to_list() == [paths[0], paths[1], paths[2], paths[0], "c.jpg", None]
+    again = match(pl.Series([paths[0], stored]), pl.Series(names[:2]), MORE_THAN_NAMES)
+    assert again.paths.to_list() == [names[0], names[0]]
+    both = match(
+        pl.Series([written]), pl.Series([f"a/{stored}.jpg", f"b/{stored}.jpg"]), MORE_THAN_NAMES
+    )
+    with pytest.raises(SourceError, match="may mean"):
+        both.refuse_several("table")
+    elsewhere = find_elsewhere([f"/data/{written}/2.jpg"], paths)
+    assert elsewhere.paths.to_list() == [paths[2]]
+
+
+def test_lists_and_tables_name_accents_as_files_do_not(tmp_path: Path) -> None:
+    for name in ("cafe\u0301.jpg", "b.jpg"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    (tmp_path / "a.lst").write_text("0\t1\tcaf\xe9.jpg\n1\t0\tb.jpg\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("path,label\ncaf\xe9.jpg,x\nb.jpg,y\n", encoding="utf-8")
+    for options in ({"list_file": str(tmp_path / "a.lst")}, {"labels": str(tmp_path / "a.csv")}):
+        found, _ = read_source(make_source(str(tmp_path), **options))  # type: ignore[arg-type]
+        assert found.table["path"].to_list() == ["cafe\u0301.jpg", "b.jpg"]
 
 
 def test_columns_of_names_do_not_change() -> None:

@@ -16,7 +16,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
-from dsprep.places.match import NAME, Spelling, match
+from dsprep.places.match import NAME, NOT_ASCII, Spelling, match
 from dsprep.sample import key_expr
 from dsprep.schema import BY_SOURCE, LABEL, Field, SettledSchema
 from dsprep.sources.readers import FileReader, facts_at
@@ -45,6 +45,7 @@ def choose(
     lists = chosen_by.lists if "list" in rows.columns else ()
     if files.samples is not None:
         rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
+    rows = _as_stored(rows, files.table["path"], paths)
     matched = _join(rows, files.table)
     unknown = matched.filter(pl.col("size").is_null())["file"]
     # A scan leaves out files that are hidden or have another extension.
@@ -108,6 +109,21 @@ def choose(
         *(Finding("unlisted", path + "/", detail) for path in files.passed_by),
         *others,
     ]
+
+
+def _as_stored(rows: pl.DataFrame, files: pl.Series, paths: str) -> pl.DataFrame:
+    """Return rows with the names that files have, where accents are characters of their own."""
+    odd = rows["file"].filter(rows["file"].str.contains(NOT_ASCII))
+    if odd.is_empty():
+        return rows
+    found = match(odd, files, ())
+    changed = ~found.are_paths & found.paths.is_not_null()
+    if not changed.any():
+        return rows
+    written, stored = odd.filter(changed), found.paths.filter(changed)
+    name = pl.col("file").replace(written, stored)
+    path = pl.when(name != pl.col("file")).then(name).otherwise(paths)
+    return rows.with_columns(name.alias("file"), path.alias(paths))
 
 
 def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
