@@ -80,6 +80,8 @@ https://netpbm.sourceforge.net/doc/pfm.html the second, and `sintel_io.py` of Si
 
 _GRAY = frozenset((".pgm", ".pnm"))  # which may be maps as well
 
+_CLASSES = re.compile(r"(?i)(?:^|/)class(?:es|_?mapping|_?names)?\.csv$")
+_OF_CLASSES = re.compile(r"(?:[^,\r\n]+,[ \t]*\d{1,6}[ \t]*(?:\r?\n|$)){1,5}")
 _ARCHIVE = re.compile(r"(?i)\.(?:zip|tar|tgz|tar\.gz)$")
 _CELLS = re.compile(r"[,;\t| ]+")
 _STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
@@ -240,11 +242,21 @@ def looked_into(source: Source, files: Files, found: SourceScan, run_all: RunAll
         still_left = set(paths)
         heads = {path: head for path, head in heads.items() if path in still_left}
     said, notes = _said_of(source, catalog, paths, heads)
+    notes += _notes_on_classes(source, heads)
     if files.archive is None:
         notes += _notes_on_archives(source, paths)
     if not are_chosen:
         said |= {path: Finding("left-over", path, UNNAMED) for path in images}
     return catalog, [*(said.get(each.path, each) for each in findings), *notes]
+
+
+def _notes_on_classes(source: Source, heads: Mapping[str, bytes]) -> Iterator[Finding]:
+    """Note a table that has the numbers of classes, as Keras-RetinaNet has it."""
+    own = (path for path in sorted(heads) if _CLASSES.search(path))
+    found = next((path for path in own if _OF_CLASSES.match(text_of(heads[path]))), "")
+    if found and not source.classes:
+        full = shlex.quote(f"{source.root.rstrip('/')}/{found}")
+        yield not_read(f"{found} has numbers of classes", f"--classes {full} takes them")
 
 
 def _notes_on_archives(source: Source, paths: Sequence[str]) -> Iterator[Finding]:

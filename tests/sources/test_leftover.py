@@ -20,7 +20,7 @@ from PIL import Image
 
 import dsprep
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import count_skipped
+from dsprep.findings import count_skipped, notes_of
 from dsprep.rows import Rows
 from dsprep.sources import passed_over
 from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kinds
@@ -926,6 +926,19 @@ def test_lists_and_masks_beside_the_directory_of_images_are_notes(tmp_path: Path
     write(root, {"set/images/val.txt": numbers["set/val.txt"]})
     said = notes(read(above / "images/val")[1])
     assert f"{above}/images/val.txt names the images of a side and is not read" in said
+
+
+def test_a_table_of_classes_is_a_note(tmp_path: Path) -> None:
+    files = CLASSES | {"classes.csv": "dog,0\ncat,1\n", "notes/classes.csv": "dog,brown\n"}
+    root = write(tmp_path / "set", files)
+    found, findings = read(root)
+    table = root / "classes.csv"
+    said = f"classes.csv has numbers of classes and is not read: --classes {table} takes them"
+    assert [said] == [each for each in notes_of(findings) if "classes.csv" in each]
+    assert found.classes == ("cat", "dog")
+    found, findings = read(root, classes=str(table))
+    assert found.classes == ("dog", "cat")
+    assert "numbers of classes" not in notes(findings)
 
 
 def test_inspect_shows_the_images_of_what_cannot_be_packed(tmp_path: Path) -> None:

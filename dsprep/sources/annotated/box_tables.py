@@ -57,7 +57,8 @@ def scan_named(source: Source, place: AnnotatedPlace, rules: BoxRules | None = N
         return scan
     elsewhere = {*chain.from_iterable(named_by.values())} - {*scan.names}
     more = " ".join(f"--annotations {shlex.quote(path)}" for path in others)
-    said = f"images that only {format_some(others)} has boxes for are left out: give {more}, too"
+    have = "has" if len(others) == 1 else "have"
+    said = f"images that only {format_some(others)} {have} boxes for are left out: give {more}, too"
     notes = [Finding("note", "", said)] if elsewhere else []
     return scan._replace(elsewhere=sorted(elsewhere), findings=[*scan.findings, *notes])
 

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.places.files import sides_of
 from dsprep.sources.annotated.image_values import ImageValues
-from dsprep.sources.labels.classes import (
-    classes_in_names,
-    classes_of_directories,
-    depth_unless_classes,
-)
+from dsprep.sources.labels.classes import depth_unless_classes, labels_in_paths
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,12 +28,7 @@ def labels_beside_masks(source: Source, paths: pl.Series) -> tuple[ImageValues, 
     root, known = source.root, source.known_classes()
     try:
         depth = source.sides_from or depth_unless_classes(paths, known, root)
-        if source.label_regex is not None:
-            below = sides_of(paths, depth, root)[0] if depth else paths
-            regex, label_type = source.label_regex, source.choice.label_type
-            label, classes, notes = classes_in_names(below, root, known, regex, label_type)
-        else:
-            label, classes, notes = classes_of_directories(paths, root, known, depth=depth)
+        label, classes, notes = labels_in_paths(paths, source, known, depth=depth)
     except SourceError as error:
         if source.label_regex is not None or known.classes:
             raise

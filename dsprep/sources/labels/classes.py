@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import accumulate, chain, takewhile
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -33,6 +33,9 @@ from dsprep.storage.files import exists, is_file
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some, lines_of
+
+if TYPE_CHECKING:
+    from dsprep.sources.source import Source
 
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 _SHOWN = 5  # names that show what an order is
@@ -242,6 +245,31 @@ def common_parent(paths: Iterable[str]) -> str:
     return "/".join(parts[0] for parts in same)
 
 
+Labels: TypeAlias = tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]
+"""The column of labels, if there are any, the class names, and notes on them."""
+
+
+def labels_in_paths(
+    paths: pl.Series,
+    source: Source,
+    known: Known,
+    *,
+    depth: int = 0,
+    top: str = "",
+    unread: str = "",
+) -> Labels:
+    """Return the labels that names of files tell (``--label-regex``) or, without it, directories.
+
+    The options are those of :func:`classes_of_directories`.
+    """
+    regex, whole = source.label_regex, source.kind is not None
+    if regex is not None:
+        return classes_in_names(paths, source.root, known, regex, source.choice.label_type)
+    return classes_of_directories(
+        paths, source.root, known, top=top, unread=unread, depth=depth, whole=whole
+    )
+
+
 def classes_of_directories(
     paths: pl.Series,
     root: str,
@@ -251,7 +279,7 @@ def classes_of_directories(
     unread: str = "",
     depth: int = 0,
     whole: bool = False,
-) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
+) -> Labels:
     """Number the classes of the directories that images lie in, with notes on them.
 
     Args:
@@ -320,7 +348,7 @@ def matches_in(texts: pl.Series, regex: str, option: str) -> pl.Series:
 
 def classes_in_names(
     paths: pl.Series, root: str, known: Known, regex: str, label_type: str | None
-) -> tuple[pl.Series | None, tuple[str, ...] | None, list[Finding]]:
+) -> Labels:
     """Take the labels that a regular expression finds in the names of files."""
     found = matches_in(paths.str.split("/").list.last(), regex, "--label-regex")
     lost = paths.filter(found.fill_null("") == "")

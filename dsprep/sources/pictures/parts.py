@@ -27,9 +27,9 @@ from dsprep.places.scan import RunAll, scan_below
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE
 from dsprep.sources.labels.classes import (
-    classes_in_names,
     classes_of_directories,
     depth_unless_classes,
+    labels_in_paths,
 )
 from dsprep.sources.readers import ArchivedParts, PartFiles, PartReader, stem_of
 from dsprep.storage.files import is_dir
@@ -72,10 +72,10 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
             catalog, notes = _with_classes_in_names(catalog, source, known)
             return catalog, [*findings, *notes]
         if not downloaded:
-            return _read_stems(root, files, known, source.sides_from)
+            return _read_stems(source, root, files, known)
         # Its own tables lie in the root, and its directories are no classes.
         files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
-        catalog, findings = _read_stems(root, files, known, None, by_directory=False)
+        catalog, findings = _read_stems(source, root, files, known, by_directory=False)
         note = (
             "files that share a name are one sample, as img2dataset writes them: its tables are "
             "passed over; --from images takes the images alone"
@@ -88,11 +88,11 @@ def read_parts(source: Source, run_all: RunAll = map, downloaded: bool = False) 
     archive = open_archive(root)
     extensions = frozenset(extension_in(name)[1:] for name in archive.names)
     files = files_of(archive, extensions).below_top()
-    return _read_stems(archive.path, files, known, source.sides_from)
+    return _read_stems(source, archive.path, files, known)
 
 
 def _read_stems(
-    root: str, files: Files, known: Known, sides_from: int | None, by_directory: bool = True
+    source: Source, root: str, files: Files, known: Known, by_directory: bool = True
 ) -> SourceScan:
     """Make the catalog of files, or members of an archive, that are samples by their stems."""
     findings, classes, depth = list[Finding](), known.classes, 0
@@ -130,7 +130,7 @@ def _read_stems(
         # Images have the classes of their directories, as in a folder of images.
         has_image = samples["images"] > 0
         imaged = samples.filter(has_image if has_image.any() else ~has_image)
-        depth = sides_from or depth_unless_classes(imaged["path"], known, root)
+        depth = source.sides_from or depth_unless_classes(imaged["path"], known, root)
         numbers, classes, notes = classes_of_directories(imaged["path"], root, known, depth=depth)
         findings += notes
         if numbers is not None:
@@ -162,7 +162,7 @@ def _read_stems(
         table = table.with_columns(file=pl.lit(0, pl.Int64), offset="index")
     there = [name for name in _COLUMNS if name in table.columns]
     catalog = Catalog(table.select(there), root, classes, reader)
-    if depth and sides_from is None:
+    if depth and source.sides_from is None:
         catalog, notes = with_sides_of_directories(catalog)
         findings += notes
     return catalog, findings
@@ -399,10 +399,7 @@ def _with_classes_in_names(catalog: Catalog, source: Source, known: Known) -> So
     """Return samples with the classes that ``--label-regex`` finds in their names, if given."""
     if source.label_regex is None:
         return replace(catalog, classes=known.classes), []
-    paths, label_type = catalog.table["path"], source.choice.label_type
-    column, classes, notes = classes_in_names(
-        paths, catalog.root, known, source.label_regex, label_type
-    )
+    column, classes, notes = labels_in_paths(catalog.table["path"], source, known)
     table = catalog.table.with_columns([] if column is None else [column])
     return replace(catalog, table=table, classes=classes), notes
 

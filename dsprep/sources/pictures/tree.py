@@ -36,11 +36,10 @@ from dsprep.sources.heads import is_harmless
 from dsprep.sources.labels.cells import refuse_annotations
 from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import (
-    classes_in_names,
-    classes_of_directories,
     depth_unless_classes,
     hint_in_names,
     labels_from_numbers,
+    labels_in_paths,
     names_beside,
 )
 from dsprep.sources.labels.numbered_lists import ListedClasses
@@ -50,7 +49,7 @@ from dsprep.sources.side_lists import NO_LISTS, ListedSides, below_top, listed_s
 from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
-from dsprep.units import extension_in, format_extensions, format_some
+from dsprep.units import extension_in, format_count, format_extensions, format_some
 
 if TYPE_CHECKING:
     from dsprep.places.archive import Archive
@@ -116,7 +115,7 @@ def _with_unreadable(files: Files, source: Source) -> Files:
 
 def _by_directories(source: Source, files: Files, top: str, known: Known) -> SourceScan:
     """Make the catalog of all images; directories, or the names of files, tell the classes."""
-    root, is_named = source.root, source.kind is not None
+    root = source.root
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, source)}")
     only = _only_table(files, root)
@@ -125,16 +124,13 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     if listed is not None:
         numbers, classes, more = table["cls"], listed.names, [*listed.findings]
         table = table.drop("cls")
-    elif source.label_regex is not None:
-        numbers, classes, more = classes_in_names(
-            below, root, known, source.label_regex, source.choice.label_type
-        )
     else:
         # The class of an image is the path of its directory; without directories, there are none.
-        bare = _sides_without_classes(table, below, sides, root)
+        names_tell = source.label_regex is not None
+        bare = () if names_tell else _sides_without_classes(table, below, sides, root)
         own = table.filter(~pl.col("side").is_in(bare)) if bare else table
-        numbers, classes, more = classes_of_directories(
-            *(own["path"], root, known), top=top, unread=only, depth=depth, whole=is_named
+        numbers, classes, more = labels_in_paths(
+            *(own["path"], source, known), depth=depth, top=top, unread=only
         )
         if len(own) < len(table) and numbers is not None:
             labels = own.select("index", numbers)
@@ -257,9 +253,9 @@ def _sides_without_classes(
     if wrong := shares.filter(pl.col("lacks").is_between(0, 1, closed="none"))["side"].to_list():
         lost = found.filter(pl.col("lacks") & (pl.col("side") == wrong[0]))["path"]
         raise SourceError(
-            f"{root}: {len(lost):,} images of the side {sides[wrong[0]]} lie in no directory of a "
-            f"class, and others do, {lost[0]!r} among them: move them into the directory of their "
-            "class or out of the folder, or give the labels in a list"
+            f"{root}: {format_count(len(lost), 'image')} of the side {sides[wrong[0]]} in no "
+            f"directory of a class, where others are, such as {lost[0]!r}: move them into the "
+            "directory of their class or out of the folder, or give the labels in a list"
         )
     return bare
 
