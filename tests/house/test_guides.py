@@ -37,6 +37,7 @@ from tests.sources.boxes import write
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
 FOREIGN_DATA = Path(__file__).parents[1] / "foreign" / "data"
+WRITTEN = Path(__file__).parents[1] / "formats"
 
 
 def write_data_set(root: Path) -> None:
@@ -170,6 +171,8 @@ def write_foreign(root: Path) -> None:
             shutil.copytree(source, root / place)
         else:
             shutil.copyfile(source, root / place)
+    for name, place in LOADERS.items():
+        shutil.copytree(WRITTEN / name, root / place)
     save_sides(root / "saved")
 
 
@@ -405,6 +408,9 @@ FOREIGN = {
     "tar-apart/x.tar": "apart.tar",
 }
 """Data sets that other tools made, and what the guide calls them."""
+
+LOADERS = {"mds/zstd": "mosaic", "litdata/sides": "optimized", "energon/classes": "prepared"}
+"""The same of what the loaders of `make judges` wrote."""
 
 DOWNLOADS = {
     "cifar.md": write_pixels,

@@ -100,6 +100,28 @@ def test_a_directory_for_each_side(tmp_path: Path) -> None:
     assert find_shards(str(tmp_path)) is None
 
 
+@pytest.mark.parametrize(
+    ("names", "parts", "note"),
+    [
+        (("a-0.tar", "a-1.tar"), "train: [a-0.tar]", ""),
+        (("a-0.tar", "a-1.tar"), "train:\n  - a-0.tar\n  val:\n  - a-1.tar", "train, val of "),
+        (("train-0.tar", "val-0.tar"), "train:\n  - train-0.tar\n  val:\n  - val-0.tar", ""),
+        (("a-0.tar",), "\0" * 9, ""),
+    ],
+)
+def test_parts_of_energon_are_told(
+    tmp_path: Path, names: tuple[str, ...], parts: str, note: str
+) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(10240))
+    (tmp_path / ".nv-meta").mkdir()
+    (tmp_path / ".nv-meta" / "split.yaml").write_text(f"split_parts:\n  {parts}\n")
+    found = find_shards(str(tmp_path))
+    assert found is not None
+    assert bool(found.notes) == bool(note)
+    assert note in "".join(found.notes)
+
+
 def test_sets_with_and_without_sides_are_not_joined(tmp_path: Path) -> None:
     for name, shards in (("a", ("train-0.rec", "val-0.rec")), ("b", ("x-0.rec",))):
         (tmp_path / name).mkdir()

@@ -21,7 +21,7 @@ from dsprep.dataset.find import (
     manifest_beside,
 )
 from dsprep.dataset.manifest import MANIFEST
-from dsprep.errors import DamagedShard, SourceError
+from dsprep.errors import DamagedShard, SourceError, source_errors
 from dsprep.formats import FORMATS, IN_SPANS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
 from dsprep.formats.listed_shards import INDEX, read_index, refuse_unread
@@ -37,11 +37,15 @@ from dsprep.places.names import (
 )
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, Field, Schema, Table
-from dsprep.storage.files import entries, exists, is_dir, is_file, read_bytes
+from dsprep.storage.files import entries, exists, is_dir, is_file, open_file, read_bytes
 from dsprep.units import format_count, format_some
 
 # Files beside records that number class names: Object Detection API's, slim's.
 NUMBERED = ("label_map.pbtxt", "labels.txt")
+
+_PREPARED = ".nv-meta"  # what Megatron-Energon writes beside shards
+_PART_OF_ENERGON = re.compile(r"^ +([\w.-]+):\n *- ", re.MULTILINE)  # in its `split.yaml`
+_LARGEST_SPLIT = 1 << 24
 
 
 class ShardSet(Frozen):
@@ -221,8 +225,10 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if indexed := _of_index(directory, format_name):
         return indexed
     paths, known, counts = list[str](), dict[str, str](), dict[str, int]()
+    is_prepared = False
     for entry in entries(directory):
         if entry.name.startswith("."):
+            is_prepared |= entry.name == _PREPARED
             continue
         if image_kind_of(entry.name):
             return None
@@ -250,12 +256,28 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     if found and INDEX in found.layout.dataset_index("", ()):
         refuse_unread(files)
     found = found and replace(found, sides=sides, samples={**found.samples, **counts})
-    tables = sum(path.endswith(".parquet") for path in paths)
-    if found is None or not tables:
-        return found
-    count = format_count(tables, "Parquet table")
-    note = f"{count} beside the shards passed over: --from parquet reads the tables"
-    return replace(found, notes=(*found.notes, note))
+    if found is None:
+        return None
+    notes = [*found.notes]
+    if is_prepared and not sides:
+        notes += _parts_of_energon(directory)
+    if tables := sum(path.endswith(".parquet") for path in paths):
+        count = format_count(tables, "Parquet table")
+        notes.append(f"{count} beside the shards passed over: --from parquet reads the tables")
+    return replace(found, notes=tuple(notes))
+
+
+def _parts_of_energon(directory: str) -> Iterator[str]:
+    """Say that Megatron-Energon divides shards whose names tell no sides."""
+    path = os.path.join(directory, _PREPARED, "split.yaml")
+    if is_file(path):
+        with source_errors(path), open_file(path) as file:
+            text = file.pread(_LARGEST_SPLIT, 0).decode("utf-8", "replace")
+        if len(parts := _PART_OF_ENERGON.findall(text)) > 1:
+            yield (
+                f"all are one side: {format_some(parts)} of {path} are not read; name the shards "
+                "of each, one at a time"
+            )
 
 
 def _of_index(directory: str, format_name: str | None) -> ShardSet | None:
