@@ -37,6 +37,7 @@ KINDS = {
     "sceneparse150": "annotated.scene_parse_kind:SceneParseKind",
     "oxford-pet": "annotated.oxford_pet_kind:OxfordPetKind",
     "mvtec": "annotated.mvtec_kind:MVTecKind",
+    "mapillary": "annotated.mapillary_kind:MapillaryKind",
     "kitti": "annotated.kitti_kind:KittiKind",
     "cvat": "annotated.cvat_kind:CvatKind",
     "create-ml": "annotated.create_ml_kind:CreateMlKind",

@@ -50,6 +50,27 @@ CITYSCAPES: Content = {
     "rightImg8bit/val/ulm/ulm_000000_000019_rightImg8bit.png": None,
 }
 
+_READABLE = '{"labels": [{"readable": "Bird", "name": "a"}, {"readable": "Road", "name": "b"}]}'
+
+MAPILLARY: Content = {
+    **{
+        f"{side}/{name}": data
+        for side in ("training", "validation")
+        for name, data in (
+            (f"images/{side}1.jpg", None),
+            (f"v1.2/labels/{side}1.png", png(2)),
+            (f"v2.0/labels/{side}1.png", png(0, 1)),
+            (f"v2.0/instances/{side}1.png", png(3)),
+            (f"v2.0/panoptic/{side}1.png", png(4)),
+            (f"v2.0/polygons/{side}1.json", '{"objects": [{"label": "b", "polygon": []}]}'),
+            ("v2.0/panoptic/panoptic_2020.json", '{"images": [], "annotations": []}'),
+        )
+    },
+    "testing/images/t.jpg": None,
+    "config_v1.2.json": _READABLE,
+    "config_v2.0.json": _READABLE,
+}
+
 CAMVID: Content = {
     "train/0001TP_006690.png": None,
     "train/0001TP_006720.png": None,

@@ -21,6 +21,7 @@ from dsprep.sample import Sample
 from dsprep.sources.annotated.camvid import OF_SEGNET
 from dsprep.sources.annotated.camvid_kind import CamVidKind
 from dsprep.sources.annotated.cityscapes_kind import NAMES, CityscapesKind
+from dsprep.sources.annotated.mapillary_kind import MapillaryKind
 from dsprep.sources.annotated.mvtec_kind import MVTecKind
 from dsprep.sources.annotated.oxford_pet_kind import OxfordPetKind
 from dsprep.sources.annotated.scene_parse_kind import SceneParseKind
@@ -47,6 +48,11 @@ class TestCamVid(MaskSetTests, AnnotationTests):
 class TestVocMasks(MaskSetTests, AnnotationTests):
     kind = VocMasksKind
     files = mask_sets.VOC_MASKS
+
+
+class TestMapillary(MaskSetTests, AnnotationTests):
+    kind = MapillaryKind
+    files = mask_sets.MAPILLARY
 
 
 class TestSceneParse(MaskSetTests, AnnotationTests):
@@ -128,6 +134,20 @@ def test_cityscapes_as_datumaro_writes_it(
         (tmp_path / ids / "label_colors.txt").unlink()
     catalog, _ = read(tmp_path / "labelTrainIds")
     assert (names(catalog)[0], len(names(catalog))) == ("road", 19)
+
+
+def test_mapillary(tmp_path: Path) -> None:
+    catalog, findings = read(write(tmp_path, mask_sets.MAPILLARY))
+    paths = [f"{side}/images/{side}1.jpg" for side in ("training", "validation")]
+    assert masks(catalog) == {paths[0]: [0, 1], paths[1]: [0, 1], "testing/images/t.jpg": []}
+    own = ("training", "validation", "testing")
+    assert sides(catalog) == dict(zip((*paths, "testing/images/t.jpg"), own, strict=True))
+    assert names(catalog) == ("Bird", "Road")
+    assert Counter(kinds(findings).values()) == {"not-read": 11}
+    assert "1 image without a mask" in notes(findings)
+    (tmp_path / "config_v2.0.json").write_text('{"labels": [1]}')
+    with pytest.raises(SourceError, match="does not name the classes of Mapillary Vistas"):
+        read(tmp_path)
 
 
 def test_camvid(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 import dsprep
 from dsprep.annotations.voc import counts_from_0, objects_of, parse
 from dsprep.errors import SourceError
+from dsprep.sample import Sample
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from tests.sources.boxes import (
@@ -32,6 +33,7 @@ from tests.sources.boxes import (
     voc_object,
     write,
 )
+from tests.sources.mask_sets import colored
 
 CAT = voc_object("cat", (11, 6, 30, 15))
 PLACE = ("cat", 10, 5, 30, 15)
@@ -360,9 +362,16 @@ def test_masks_are_taken_where_the_output_has_a_place_for_them(tmp_path: Path) -
     said = "1 mask not read, such as SegmentationClass/0.png: the output has no place for masks"
     assert said in report.notes
     source = make_source(str(root)).replace(takes_masks=True)
-    # In color, they need the table of colors that CVAT and datumaro write.
+    # In color, they have the colors of VOC's palette, or those of the table that CVAT writes.
     write(root, {"SegmentationClass/0.png": png("RGB")})
+    catalog, _ = read_source(source)
+    (sample, _) = catalog.reader.read(catalog.rows())
+    assert isinstance(sample, Sample)
+    data: Any = sample.fields["mask"]
+    assert {*Image.open(BytesIO(data)).tobytes()} == {1}
+    write(root, {"SegmentationClass/0.png": colored((1, 2, 3))})
     assert "its mask has colors" in notes(read_source(source)[1])
+    write(root, {"SegmentationClass/0.png": png("RGB")})
     write(root, {"labelmap.txt": "# label:color\nbackground:0,0,0::\ncat:128,0,0::\n"})
     catalog, findings = read_source(source)
     assert catalog.settled.schema.by_name["mask"].names == ("background", "cat")

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from dsprep.sources.labels.cells import Cells
     from dsprep.sources.source import Source
 
-_PATHS = ("imageid", "image_names", "patientid", "uuid")  # besides those of tables of labels
+# besides those of tables of labels; VGGFace2 has `NAME_ID`
+_PATHS = ("imageid", "image_names", "patientid", "uuid", "name_id")
 _CLASSES = ("labelname", "class_name", "category_name", "label_name", "annotation tag")
 _IDS = ("class_id", "category_id", "classid", "label_id")
 _RUNS = ("encodedpixels", "rle_mask", "rle", "segmentation", "annotation")

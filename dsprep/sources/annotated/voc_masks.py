@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _CLASSES, _OBJECTS = (re.compile(rf"(?:^|/)Segmentation{of}/[^/]+$") for of in ("Class", "Object"))
 _SIDES = re.compile(r"(?:^|/)ImageSets/Segmentation[^/]*/([^/]+)\.txt$")
+_CLASSES_OF_VOC = 21
+_EDGES = (224, 224, 192)
 _LABELMAP = re.compile(r"(?:^|/)labelmap\.txt$")  # of CVAT and datumaro: colors and names
 
 
@@ -90,17 +92,32 @@ def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, 
         why = str(error)
     text = files.text(masks.root, posixpath.join(masks.root, labelmap)) if labelmap else None
     colors = _colors_in(text or "")
-    if not colors:
+    if labelmap and not colors:
         return None, why
-    masks = replace(masks, colors={color: at for at, color in enumerate(colors)})
-    masks = replace(masks, names=tuple(colors.values()))
+    numbers = {color: at for at, color in enumerate(colors)} or _colors_of_voc()
+    masks = replace(masks, colors=numbers, names=tuple(colors.values()))
     first = next(at for at, path in enumerate(masks.paths) if path)
     try:
         for data in masks.files([first], images):
             masks.mask(data)
     except BadSample as error:
-        return None, f"{labelmap}: {error}"
+        return None, f"{labelmap}: {error}" if labelmap else why
     return masks, ""
+
+
+def _colors_of_voc() -> dict[Color, int]:
+    """Return the class numbers of the colors in the palette of Pascal VOC's own masks.
+
+    Bits of a number are spread over the highest bits of red, green and blue in turn, as in
+    ``VOClabelcolormap.m``. The color of 255, the edges of objects, is another one in masks.
+    """
+    found: dict[Color, int] = {}
+    for number in range(_CLASSES_OF_VOC):
+        color = [0, 0, 0]
+        for bit in range(8):
+            color[bit % 3] |= (number >> bit & 1) << (7 - bit // 3)
+        found[color[0], color[1], color[2]] = number
+    return found | {_EDGES: 255}
 
 
 def _colors_in(text: str) -> dict[Color, str]:
