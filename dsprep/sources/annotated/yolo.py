@@ -465,6 +465,9 @@ def _entry(
     bare = "/".join(part for part in name.split("/") if part not in ("..", "."))
     tried = [posixpath.join(beside, path, name), posixpath.join(beside, name)]
     tried += (posixpath.join(beside, each) for each in (bare, *_synonyms(bare)))
+    parts = [part for part in posixpath.join(path, name).split("/") if part not in ("", "..", ".")]
+    # its `path` is that of another machine, or of a directory above
+    tried += (posixpath.join(beside, *parts[at:]) for at in range(len(parts)))
     if posixpath.basename(config) == OBJ_DATA:  # whose `data/` is the directory that it lies in
         tried.append(posixpath.join(beside, posixpath.basename(name)))
     for full in map(full_path, tried):
