@@ -211,3 +211,26 @@ def test_a_wrong_list_of_classes(tmp_path: Path, data: bytes, problem: str) -> N
 def test_a_list_of_classes_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"classes.txt: cannot be read: No such file"):
         read_classes(str(tmp_path / "classes.txt"))
+
+
+@pytest.mark.parametrize(
+    ("high", "deep"), [("x", "x/x"), ("nat", "data/nat"), ("Plant", "plant/Plant")]
+)
+def test_a_tree_that_lies_there_twice_is_refused(tmp_path: Path, high: str, deep: str) -> None:
+    names = ("cat/1.jpg", "dog/1.jpg", "dog/2.jpg")
+    for top in (high, deep):
+        for name in names:
+            fill(tmp_path / top, name)
+    advice = f"name one of them as the source, dsprep pack {tmp_path}/{deep}"
+    with pytest.raises(SourceError, match=f"{high}/ and {deep}/ hold the same images: {advice}"):
+        read(tmp_path)
+    assert len(read(tmp_path, kind="images")[0]) == 6
+    (tmp_path / deep / names[0]).write_bytes(b"\\xff" * len(names[0]))
+    assert "hold the same images" not in str(read(tmp_path, sides_from=1 + deep.count("/")))
+
+
+def test_classes_of_one_name_in_several_directories_are_told(tmp_path: Path) -> None:
+    fill(tmp_path, *(f"{of}/{name}/1.jpg" for of in ("color", "gray") for name in ("ash", "oak")))
+    catalog, (note,) = read(tmp_path)
+    assert catalog.classes == ("color/ash", "color/oak", "gray/ash", "gray/oak")
+    assert note.detail.startswith("color/, gray/ have the directories ash, oak: each of these is")

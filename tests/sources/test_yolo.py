@@ -43,6 +43,7 @@ def ultralytics(tmp_path: Path, yaml: str) -> Path:
     [
         "train: images/train\nval: images/val\n" + NAMES,
         "path: ../datasets/set # elsewhere\ntrain: images/train\nval: images/val\n" + NAMES,
+        "path: /kaggle/in/top\ntrain: set/images/train\nval: /x/set/images/val\n" + NAMES,
         "train: ../images/train\nval: [../images/val]\nnc: 2\nnames:\n  0: cat\n  1: dog\n",
         "path: .\ntrain:\n- images/train\nval:\n- images/val\ntest:  # no\nnames:\n- cat\n- dog\n",
         "train: train.txt\nval: images/val\n" + NAMES,

@@ -57,6 +57,7 @@ class ImagesKind(SourceKind):
         from dsprep.sources.leftover import looked_into
         from dsprep.sources.likely_masks import without_masks
         from dsprep.sources.pictures.tree import read_tree
+        from dsprep.sources.pictures.tree_copies import require_one_tree
 
         files = None
         if archive is not None:
@@ -73,6 +74,7 @@ class ImagesKind(SourceKind):
                 return found
         if files is not None and source.kind is None and not source.chooses:
             require_images_alone(files, source.root)
+            require_one_tree(source.root, files)
             files = without_masks(source.root, files)
         read = read_tree(source, files, run_all)
         if source.kind is not None:

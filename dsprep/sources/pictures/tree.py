@@ -139,7 +139,7 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
             named = format_some([f"{sides[at]}/" for at in bare])
             said = f"{named} without directories of classes: the images there have no label"
             more = [*more, Finding("note", "", said)]
-    notes += more
+    notes += [*more, *_note_on_levels(classes or ())]
     tells_none = numbers is None or (len(classes or ()) == 1 and source.label_regex is None)
     if tells_none and (hint := hint_in_names(below)):
         notes.append(Finding("note", "", hint))
@@ -149,6 +149,21 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
         catalog = _with_labels(catalog, numbers)
     catalog = replace(catalog, table=compact(catalog.table.get_columns()))
     return catalog, [*files.findings, *notes]
+
+
+def _note_on_levels(classes: Sequence[str]) -> Iterator[Finding]:
+    """Say that directories hold classes of the same names, as those of PlantVillage do."""
+    inside: dict[str, set[str]] = {}
+    for name in classes:
+        above, _, own = name.rpartition("/")
+        inside.setdefault(above, set()).add(own)
+    same = next(iter(inside.values()), set())
+    if "" in inside or min(len(inside), len(same)) < 2:  # noqa: PLR2004
+        return
+    if all(own == same for own in inside.values()):
+        within, names = format_some([f"{each}/" for each in inside]), format_some(sorted(same))
+        said = f"{within} have the directories {names}: each of these is a class of its own"
+        yield Finding("note", "", f"{said}; to take those of one, name it as the source")
 
 
 class _Sided(NamedTuple):
