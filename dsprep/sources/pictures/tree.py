@@ -267,8 +267,9 @@ def _sides_without_classes(
         return ()
     if wrong := shares.filter(pl.col("lacks").is_between(0, 1, closed="none"))["side"].to_list():
         lost = found.filter(pl.col("lacks") & (pl.col("side") == wrong[0]))["path"]
+        lie = "lies" if len(lost) == 1 else "lie"
         raise SourceError(
-            f"{root}: {format_count(len(lost), 'image')} of the side {sides[wrong[0]]} in no "
+            f"{root}: {format_count(len(lost), 'image')} of the side {sides[wrong[0]]} {lie} in no "
             f"directory of a class, where others are, such as {lost[0]!r}: move them into the "
             "directory of their class or out of the folder, or give the labels in a list"
         )
