@@ -7,20 +7,20 @@ difficult. Two lines may stand above: the source of the image, and the size of a
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from dsprep.annotations.named import Named, NamedObjects, numbers_in, read_rows
 from dsprep.annotations.objects import Object, box_of
+from dsprep.patterns import pattern
 
 _CORNERS = 8  # numbers
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
-HEAD_LINE = re.compile(r"(imagesource|gsd)\s*:.*")
+HEAD_LINE = pattern(r"(imagesource|gsd)\s*:.*")
 """What a line above the rows is like."""
 
-ROW = re.compile(rf"(?:{_NUMBER}[ \t]+){{{_CORNERS}}}[^\W\d][^\s,]*(?:[ \t]+-?\d+)?")
+ROW = pattern(rf"(?:{_NUMBER}[ \t]+){{{_CORNERS}}}[^\W\d][^\s,]*(?:[ \t]+-?\d+)?")
 """What a row is like."""
 
 

@@ -8,18 +8,18 @@ the rotation about its vertical axis. Results have a 16th, the score.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from dsprep.annotations.named import Named, NamedObjects, numbers_in, read_rows
 from dsprep.annotations.objects import Object
+from dsprep.patterns import pattern
 
 _COLUMNS = (15, 16)
 _REGION = "DontCare"  # a region whose objects nobody labeled
 _UNKNOWN = -1.0  # of truncation and occlusion
 
-ROW = re.compile(r"[^\W\d][^\s,;:|#]*(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){14,15}")
+ROW = pattern(r"[^\W\d][^\s,;:|#]*(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){14,15}")
 """What a row is like."""
 
 

@@ -7,16 +7,16 @@ Tracking", section 2.3). Rows of MOT15 have a place in space instead of the last
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dsprep.annotations.named import Named, NamedObjects, numbers_in
 from dsprep.annotations.objects import Object, box_of_sides
+from dsprep.patterns import pattern
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
-ROW = re.compile(rf"\d+(?:\.0*)?[ \t]*,[ \t]*-?\d+(?:\.0*)?(?:[ \t]*,[ \t]*{_NUMBER}){{4,8}}")
+ROW = pattern(rf"\d+(?:\.0*)?[ \t]*,[ \t]*-?\d+(?:\.0*)?(?:[ \t]*,[ \t]*{_NUMBER}){{4,8}}")
 """What a row is like."""
 
 PEDESTRIAN = "pedestrian"

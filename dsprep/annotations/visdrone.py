@@ -8,11 +8,11 @@ ignores. Truncation is 0 or 1, occlusion 0 to 2, and the categories are 0 to 11
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from dsprep.annotations.named import Named, NamedObjects, numbers_in, read_rows
 from dsprep.annotations.objects import Object, box_of_sides
+from dsprep.patterns import pattern
 
 _COLUMNS = 8
 _NAMES = (
@@ -20,7 +20,7 @@ _NAMES = (
     *("awning-tricycle", "bus", "motor", "others"),
 )
 
-ROW = re.compile(r"(?:\d+,){4}[01],(?:\d|1[01]),[01],[0-2],?")
+ROW = pattern(r"(?:\d+,){4}[01],(?:\d|1[01]),[01],[0-2],?")
 """What a row is like."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsprep.annotations.objects import MOST_CLASSES, SHARES, Object, Objects, box_of
+from dsprep.patterns import pattern
 from dsprep.units import lines_of
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _pose(shape: Value | None) -> Pose | None:
 _KEYS = frozenset(("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape", "task"))
 _NULL = ("", "~", "null")
 _DEEPEST = 32  # lists and maps in one another
-_TAG_DIRECTIVE = re.compile("^%TAG", re.MULTILINE)
+_TAG_DIRECTIVE = pattern("^%TAG", re.MULTILINE)
 
 Value: TypeAlias = "str | list[str] | dict[str, str]"
 

@@ -101,10 +101,7 @@ def cli(verbose: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line; the console script calls this."""
-    # Libraries make many objects when they are loaded, which all stay: to look for garbage among
-    # them again and again, and at the exit, takes a quarter of a short run's processor time.
-    gc.set_threshold(50_000)
+    """Run the command line, and turn errors into exit codes."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
     prepare_streams()

@@ -104,6 +104,11 @@ def shard_stem(path: str) -> str:
     return name
 
 
+def _has_dot(path: str) -> bool:
+    """Return whether a file may have a suffix: no format is loaded for one without."""
+    return "." in os.path.basename(path)
+
+
 def _unpacked(path: str) -> str:
     """Return the name that a shard has without its compression."""
     return path.removesuffix(".gz").removesuffix(".zstd")
@@ -118,7 +123,7 @@ def format_of_file(path: str) -> type[Format] | None:
     plain = _unpacked(path)
     if is_table_of_copies(path):
         return None
-    for each in SHARDED.values():
+    for each in SHARDED.values() if _has_dot(plain) else ():
         if plain.endswith(each.suffix):
             return each
     # tfds: train.tfrecord-00000-of-00008; Inception: train-00000-of-01024
@@ -154,6 +159,7 @@ def format_of_source(path: str) -> type[Format] | None:
     plain = _unpacked(path)
     if _CHUNK.fullmatch(os.path.basename(path)):
         return ALL_FORMATS["litdata"]
-    others = (each for suffix, each in _other_suffixes().items() if plain.endswith(suffix))
+    ends = _other_suffixes() if _has_dot(plain) else {}
+    others = (each for suffix, each in ends.items() if plain.endswith(suffix))
     found = format_of_file(path) or next(others, None)
     return None if found is not None and found.name in TABLES else found

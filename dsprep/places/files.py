@@ -19,6 +19,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
+from dsprep.patterns import pattern
 from dsprep.places.archive import Archive, is_archive, open_archive
 from dsprep.places.names import depth_of_sides, in_order, is_companion, side_name
 from dsprep.places.scan import LEFT_BEHIND, RunAll, Scanned, scan_below
@@ -35,7 +36,7 @@ FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()}
 _PARTS = ("cls", "json", "txt")  # extensions of parts of samples in a WebDataset, besides images
 _MOST_TEXT = 1 << 30  # maximum size of a list or a table in an archive
 
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = pattern(r"[A-Za-z]:")
 _LEFT = "|".join(map(re.escape, sorted(LEFT_BEHIND)))
 _ODD = rf"^$|\x00|^[A-Za-z]:|(?:^|/)(?:\.|/|$|(?:{_LEFT})(?:/|$))"
 """Names that are hidden, not normal, or lead outside: few, so looked at one by one."""

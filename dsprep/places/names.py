@@ -16,6 +16,7 @@ from typing import NamedTuple
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.formats.listed_shards import INDEX, read_index
+from dsprep.patterns import pattern
 from dsprep.sample import image_kind_of
 from dsprep.storage.files import (
     DirectoryEntry,
@@ -34,20 +35,20 @@ SPLITS = {
     **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
     **dict.fromkeys(("test", "testing", "eval", "holdout"), "test"),
 }
-_WORD = re.compile(rf"(?:^|[-_.])({'|'.join(SPLITS)})(?=[-_.]|$)", re.IGNORECASE)
+_WORD = pattern(rf"(?:^|[-_.])({'|'.join(SPLITS)})(?=[-_.]|$)", re.IGNORECASE)
 _LETTER, _SMALL = r"[^\W\d_]", r"[^\W\d_A-Z]"
 _LONGEST_FIRST = sorted(SPLITS, key=len, reverse=True)
 _LOWER, _TITLE, _UPPER = (
     "|".join(map(form, _LONGEST_FIRST)) for form in (str.lower, str.title, str.upper)
 )
 # A word for a side in the name of a directory: `bbox_train`, `train2017`, `trainA`, `carsTest`.
-_BOUNDED = re.compile(
+_BOUNDED = pattern(
     rf"(?<!{_LETTER})(?:(?:{_LOWER}|{_TITLE})(?!{_SMALL})|(?:{_UPPER})(?!{_LETTER}))"
     rf"|(?<=[a-z])(?:{_TITLE})(?!{_SMALL})"
 )
-_TRAINVAL = re.compile(r"(?<![a-z])trainval(?![a-z])", re.IGNORECASE)
+_TRAINVAL = pattern(r"(?<![a-z])trainval(?![a-z])", re.IGNORECASE)
 # Directories beside sides that hold what belongs to their images: `trainannot`, `val_masks`, `gt`.
-_COMPANION = re.compile(
+_COMPANION = pattern(
     rf"(?:(?:{_LOWER})[\W\d_]*)?"
     r"(?:annot|annots|annotations?|masks?|labels?|labelids|instanceids|trimaps?|seg|segmentations?"
     r"|segmentationclass|segmentationobject|gt|ground[\W_]?truth)"
@@ -58,7 +59,7 @@ COMPANION_OF_SIDE = (
 )
 """A directory of masks of one side, whose name begins with the side: ``trainannot``."""
 # tfds: NAME-SPLIT.tfrecord-00000-of-00001; Hugging Face: data/SPLIT-00000-of-00001.parquet
-_STATED = re.compile(
+_STATED = pattern(
     r"(?:.*-)?(?P<tfds>[^-.]+)\.(?:tfrecord|array_record|riegeli)-\d+-of-\d+"
     r"|data/(?P<hub>\w+(?:\.\w+)*)-\d+-of-\d+\S*\.parquet"
 )
@@ -71,16 +72,16 @@ FILE_WORDS = frozenset(
         *("data", "dataset", "files"),
     )
 )
-_AFTER_SET = re.compile(r"set$")  # `rps-test-set` is the set for tests of `rps`
-_NUMBERS = re.compile(r"\d(?:.*\d)?")
+_AFTER_SET = pattern(r"set$")  # `rps-test-set` is the set for tests of `rps`
+_NUMBERS = pattern(r"\d(?:.*\d)?")
 _RAW = "raw"  # the directory in which torchvision keeps idx files
-_MNIST = re.compile(r"mnist$", re.IGNORECASE)  # ends the names of the directories above it
+_MNIST = pattern(r"mnist$", re.IGNORECASE)  # ends the names of the directories above it
 # the directories in the archives of CIFAR (www.cs.toronto.edu/~kriz/cifar.html)
-_CIFAR = re.compile(r"cifar-10-batches-(?:py|bin)|cifar-100-(?:python|binary)")
+_CIFAR = pattern(r"cifar-10-batches-(?:py|bin)|cifar-100-(?:python|binary)")
 _PEEKED = 64  # names that show what a directory holds
 _MOST_DIRECTORIES = 32  # directories that are searched for files of samples
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_BRACES = pattern(r"\{([^{}]*)\}")
+_RANGE = pattern(r"(\d+)\.\.(\d+)")
 _MOST_FILES = 1_000_000
 
 

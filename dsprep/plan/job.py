@@ -41,7 +41,6 @@ from dsprep.schema import Schema, SettledSchema, idle_names
 from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
-from dsprep.sources.tables.pixel_columns import likely_pixels
 from dsprep.storage.files import is_dir
 from dsprep.units import format_count, format_some
 
@@ -341,6 +340,8 @@ def _require_pixels_named(job: Job, catalog: Catalog) -> None:
     has_image = catalog.reader.has_images or catalog.settled.schema.image is not None
     if has_image or job.source.choice.no_image or not keeps_images:
         return
+    from dsprep.sources.tables.pixel_columns import likely_pixels  # loads what reads tables
+
     if pixels := likely_pixels(catalog):
         raise SourceError(f"{job.source.root}: {pixels}")
 

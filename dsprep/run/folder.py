@@ -11,7 +11,6 @@ its receipt last, both at the target. The listings show whether two units have a
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -376,6 +375,8 @@ def _flush(tree: Path) -> None:
     """Flush the file system of a directory to the disk."""
     # It is one flush for all: asking for each of a million files takes a disk that others write to
     # milliseconds every time. Linux reports what it could not write since (from 5.8 on).
+    import ctypes  # slow to load
+
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

@@ -279,7 +279,7 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
     began, target = time.monotonic(), target_of(job.destination)
     if options.part is not None and not options.dry_run:
         return replace(write_part(job, options), seconds=time.monotonic() - began)
-    with _pool(options) as pool:
+    with _pool(job, options) as pool:
         progress = options.progress or Progress()
         # A dry run asks nothing of a destination on a network.
         run = None if options.overwrite or options.dry_run else _run_begun(target)
@@ -337,7 +337,7 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
         progress.note(f"this is {part}, as {part.told_by} says")
     target, state = target_of(job.destination, part), None
     most = 0 if options.on_error == "fail" else options.max_errors
-    with _pool(options) as pool:
+    with _pool(job, options) as pool:
         try:
             with target.alone("plan", progress.note):
                 finished = finished_manifest(target)
@@ -433,9 +433,11 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     )
 
 
-def _pool(options: RunOptions) -> Executor:
+def _pool(job: Job, options: RunOptions) -> Executor:
     """Return workers that load what writes shards while this process reads the source."""
-    return open_executor(options.workers, options.engine, options.ray_address, "dsprep.run.shard")
+    modules = "run.shard", "run.target", "sources.readers"
+    ahead = (type(job.layout).__module__, *(f"dsprep.{name}" for name in modules))
+    return open_executor(options.workers, options.engine, options.ray_address, ahead)
 
 
 def planned_report(plan: Plan, pool: Executor, progress: Progress, began: float) -> WriteReport:
@@ -535,7 +537,7 @@ def append(options: AppendOptions) -> WriteReport:
         require_whole(target, base, "restore it, or pack all samples again")
     job = _job_of_append(options, source, destination, base, made)
     is_merged = job.layout.distinct == "key"
-    with _pool(options) as pool:
+    with _pool(job, options) as pool:
         there = _there(destination, base, job.layout, pool)
         first_id = int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
         known = Base(there, rejects_of(target, base)) if options.skip_existing else None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import refers_to_files
+from dsprep.patterns import pattern
 from dsprep.places.names import SPLITS, pattern_of, split_of
 from dsprep.sample import IMAGE_EXTENSIONS, image_kind_of
 from dsprep.units import format_some, quoted, quoted_names
@@ -88,10 +89,10 @@ def refuse(path: str, table: Iterable[Advice], text: str) -> None:
 # Tests
 
 
-def _begins(pattern: str) -> Callable[[str], Facts | None]:
+def _begins(text: str) -> Callable[[str], Facts | None]:
     """Return the test whether a text begins like this."""
-    compiled = re.compile(pattern, re.DOTALL)
-    return lambda text: {} if compiled.match(text) else None
+    beginning = pattern(text, re.DOTALL)
+    return lambda given: {} if beginning.match(given) else None
 
 
 def _if(test: Callable[[Any], bool]) -> Callable[[Any], Facts | None]:
@@ -99,7 +100,7 @@ def _if(test: Callable[[Any], bool]) -> Callable[[Any], Facts | None]:
     return lambda given: {} if test(given) else None
 
 
-_IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
+_IMAGE_NAME = pattern(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
 
 
 def _names_an_image(columns: Sequence[str]) -> Facts | None:

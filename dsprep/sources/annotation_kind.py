@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.declared import Options
 from dsprep.errors import SourceError
+from dsprep.patterns import pattern
 from dsprep.places.names import is_left_out
 from dsprep.sources.heads import (
     HEADS_OF_GROUP,
@@ -56,7 +57,7 @@ _OF_COCO = r"(?:.*/)?(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/
 
 def names_with(*extensions: str) -> re.Pattern[str]:
     """Return the names of files with some extensions that are worth a look."""
-    return re.compile(rf"(?i)^(?!{_OF_COCO}).*\.(?:{'|'.join(extensions)})$")
+    return pattern(rf"(?i)^(?!{_OF_COCO}).*\.(?:{'|'.join(extensions)})$")
 
 
 class NamedPath:

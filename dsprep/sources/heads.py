@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.errors import BadImage
 from dsprep.images.header import read_header, sniff
+from dsprep.patterns import pattern
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
 from dsprep.sources.kind import HEAD
 from dsprep.sources.unread import MAY_BE, text_of
@@ -64,7 +65,7 @@ _HARMLESS_NAMES = (
     r"(?:[^/]+[.-])?(?:manifest\.json|(?:rejects|skipped|files)\.jsonl|classes\.txt)",
     r"images\.lst|lists/[^/]+\.lst",
 )
-_LABELS = re.compile(
+_LABELS = pattern(
     r'"(?:labels?|class(?:es|_name)?|categor(?:y|ies)|annotations?|objects?|shapes|bbox|boxes|captions?'
     r'|texts?|keypoints|tags|attributes)"\s*:'
 )
@@ -80,20 +81,20 @@ def _has_one_label(text: str) -> bool:
     return all(each == cells[0] for each in cells)
 
 
-_HARMLESS = re.compile(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
-_TEXT = re.compile(rf"(?i)(?:^|/)(?:{_TEXTS})$")
+_HARMLESS = pattern(rf"(?i)(?:^|/)(?:{'|'.join(_HARMLESS_NAMES)})$")
+_TEXT = pattern(rf"(?i)(?:^|/)(?:{_TEXTS})$")
 
 
-def _named(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?i)(?:{pattern})$")
+def _named(end: str) -> re.Pattern[str]:
+    return pattern(rf"(?i)(?:{end})$")
 
 
 # Names that somebody else may have given a file with labels, and what tells that the file is what
 # its name says.
 _TOLD_BY_HEAD: Sequence[tuple[re.Pattern[str], Callable[[str], object]]] = (
     (_named(rf"\.(?:{_PHOTOGRAPHS})\b[^/]*\.json|metadata\.json"), _is_of_takeout),
-    (_named(r"manifest\.json"), re.compile(r'^\s*\{\s*"dsprep_manifest"').search),
-    (_named(r"(?:rejects|skipped|files)\.jsonl"), re.compile(r'^(?:\{"(?:path|kind)": |$)').search),
+    (_named(r"manifest\.json"), pattern(r'^\s*\{\s*"dsprep_manifest"').search),
+    (_named(r"(?:rejects|skipped|files)\.jsonl"), pattern(r'^(?:\{"(?:path|kind)": |$)').search),
     (_named(r"\.lst"), _has_one_label),
 )
 

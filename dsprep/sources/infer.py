@@ -6,7 +6,6 @@ known before the first byte is written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from dsprep.annotations import mxnet
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes
+from dsprep.patterns import pattern
 from dsprep.places.scan import RunAll
 from dsprep.schema import (
     BY_FILES,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from dsprep.catalog import Catalog
 
-_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
+_NUMBER = pattern(r"\s*-?[0-9]{1,18}\s*")
 _MOST_CLASSES = 10_000_000  # a limit, because samples may hold any number as their class
 
 
@@ -103,7 +103,7 @@ def _with_label_of_rows(
     catalog: Catalog, settled: SettledSchema, choice: Choice, own: Field | None, told: str
 ) -> tuple[Catalog, SettledSchema]:
     """Return a schema whose label is that of the rows, of the type that the user wants."""
-    from dsprep.sources.labels.choose import with_label
+    from dsprep.sources.labels.classes import with_label
 
     column, classes = catalog.table[catalog.label_column or ""], catalog.classes
     told = own.told if own and own.told else told

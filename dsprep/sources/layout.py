@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -189,6 +188,8 @@ def declared_of(path: str, table: str, key: str) -> tuple[Option, Any]:
         if own == table:
             return by_key[key]
         raise OptionError(f"{path}: {table}.{key}: belongs to the table {own}")
+    from difflib import get_close_matches  # slow to load
+
     alike = get_close_matches(key, by_key, 1)
     advice = f"; did you mean {key_of(by_key[alike[0]][0].name)}?" if alike else ""
     raise OptionError(f"{path}: {table}.{key}: no such option{advice}")

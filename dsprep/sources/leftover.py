@@ -17,6 +17,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
+from dsprep.patterns import pattern
 from dsprep.places.names import is_left_out
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import (
@@ -60,7 +61,7 @@ LEAVES_OUT = "--leave-out"
 STEMS = 1000  # names in heads that are looked up among those of the images
 SOME = 50  # images, or rows of a table: half of them show whether both belong together
 
-GUESSED = re.compile(
+GUESSED = pattern(
     r"(?i)(?:^|[/_.-])(?:pred(?:iction)?s?|submissions?|scores?|results?|logits|probs?|features?"
     r"|embeddings?|metrics|history)(?=[_.-][^/]*$)"
 )
@@ -80,14 +81,14 @@ https://netpbm.sourceforge.net/doc/pfm.html the second, and `sintel_io.py` of Si
 
 _GRAY = frozenset((".pgm", ".pnm"))  # which may be maps as well
 
-_CLASSES = re.compile(r"(?i)(?:^|/)class(?:es|_?mapping|_?names)?\.csv$")
-_OF_CLASSES = re.compile(r"(?:[^,\r\n]+,[ \t]*\d{1,6}[ \t]*(?:\r?\n|$)){1,5}")
-_ARCHIVE = re.compile(r"(?i)\.(?:zip|tar|tgz|tar\.gz)$")
-_CELLS = re.compile(r"[,;\t| ]+")
-_STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
+_CLASSES = pattern(r"(?i)(?:^|/)class(?:es|_?mapping|_?names)?\.csv$")
+_OF_CLASSES = pattern(r"(?:[^,\r\n]+,[ \t]*\d{1,6}[ \t]*(?:\r?\n|$)){1,5}")
+_ARCHIVE = pattern(r"(?i)\.(?:zip|tar|tgz|tar\.gz)$")
+_CELLS = pattern(r"[,;\t| ]+")
+_STRING = pattern(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
-_PIXELS = re.compile(r"(?i)(?:\bpixel_?\d+[\"',]+){3}")
-_COUNT = re.compile(r"#\d+$")  # how Flickr's captions number those of an image
+_PIXELS = pattern(r"(?i)(?:\bpixel_?\d+[\"',]+){3}")
+_COUNT = pattern(r"#\d+$")  # how Flickr's captions number those of an image
 
 
 # By names
@@ -126,7 +127,7 @@ def without_used(findings: Iterable[Finding], source: Source) -> list[Finding]:
     return [each for each in findings if each.kind not in _STATUSES or each.path not in given]
 
 
-_OF_TOOLS = re.compile(
+_OF_TOOLS = pattern(
     r"(?i)^(?:"
     r"(?:dataset_infos?|dataset_dict|features|state)\.json|[^/]*\.labels\.txt|_success"  # TFDS, Hub
     r"|(?:[^/]+\.)?(?:manifest\.json|classes\.txt|(?:rejects|skipped|files)\.jsonl)"  # dsprep
@@ -139,7 +140,7 @@ _OF_TOOLS = re.compile(
 )
 """What tools write beside shards, tables and pixels, by the names of files."""
 
-_WIDS = re.compile(r'\s*\{\s*"__kind__":\s*"wids-shard-index-')
+_WIDS = pattern(r'\s*\{\s*"__kind__":\s*"wids-shard-index-')
 
 
 def files_beside(place: SourcePlace, used: Collection[str]) -> list[Finding]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from dsprep.patterns import pattern
 from dsprep.places.names import FILE_WORDS, is_companion, side_above
 
 if TYPE_CHECKING:
@@ -53,19 +53,19 @@ MASK_WORDS = frozenset(
     )
 )
 _LAST_WORDS = frozenset(("l", "p", "color"))  # `1_L.png`, as CamVid and CelebAMask have masks
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_NUMBERED_CLASS = re.compile(r"(?i)labels?[\W_]*\d+")  # `label_0` is a class
-DIVIDED = re.compile(r"[\s_.-]+")
-_BEFORE_NUMBER = re.compile(
+_WORD = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NUMBERED_CLASS = pattern(r"(?i)labels?[\W_]*\d+")  # `label_0` is a class
+DIVIDED = pattern(r"[\s_.-]+")
+_BEFORE_NUMBER = pattern(
     rf"(?i)^(?:{'|'.join(sorted(MASK_WORDS | FILE_WORDS, key=len, reverse=True))})(?=\d)"
 )
-_AFTER_NUMBER = re.compile(
+_AFTER_NUMBER = pattern(
     rf"(?i)(?<=\d)(?:{'|'.join(sorted(MASK_WORDS | FILE_WORDS, key=len, reverse=True))})$"
 )  # `1img.jpg`, `1gt.png`
 _IMAGE_WORDS = FILE_WORDS | {"rgb"}
 # `1_sat.jpg`, `1_mask.png`; DRIVE has `21_training.tif`, `21_manual1.gif`
 _IMAGE_ENDINGS = frozenset(("leftimg8bit", "sat", "original", "orig", "training", "test"))
-IMAGE_ENDING = re.compile(rf"(?i)[_-](?:{'|'.join(sorted(_IMAGE_WORDS | _IMAGE_ENDINGS))})$")
+IMAGE_ENDING = pattern(rf"(?i)[_-](?:{'|'.join(sorted(_IMAGE_WORDS | _IMAGE_ENDINGS))})$")
 """What names of images end in that those of masks do not have."""
 _LOSSLESS = r"(?i)\.(?:a?png|bmp|gif|tiff?)$"
 _LOOKED_UP = 1000  # paths that show whether others are beside them

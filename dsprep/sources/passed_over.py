@@ -23,7 +23,6 @@ from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, PIXELS, SOME, UNNA
 from dsprep.sources.likely_masks import MAPS, MASKS, PARTS, image_of
 from dsprep.sources.mask_names import endings_of_masks
 from dsprep.sources.parallel import pairs_for
-from dsprep.sources.pictures.described import METADATA_FILES
 from dsprep.sources.reading import read_source
 from dsprep.sources.unread import UNREAD
 from dsprep.storage.files import is_dir
@@ -150,6 +149,8 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
         told = re.sub("^has", "have", re.sub("^(name|belong)s", r"\1", told))
         told = told.replace(UNNAMED, "are images without an extension of images")
     yield f"{what}: {told}"
+    from dsprep.sources.pictures.described import METADATA_FILES  # loads its reader
+
     advice = _ADVICE.get(finding.detail, "")
     if advice:
         yield f"dsprep does not read these yet: {advice}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.patterns import pattern
 from dsprep.places.names import SPLITS, in_order, is_word_for_files, side_name, usual_side
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.labels.numbered_lists import (
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 _MOST_LISTS = 32  # more files with the word of a side in their names are those of images
 _LOOKED_AT = 50  # names at the beginning of a list
-_NAME_IN_JSON = re.compile(r'"([^"]{1,300})"')
-_NAMES_BY_CLASS = re.compile(r'\s*\{\s*"[^"]*"\s*:\s*\[\s*"')  # how `train.json` of Food-101 begins
+_NAME_IN_JSON = pattern(r'"([^"]{1,300})"')
+_NAMES_BY_CLASS = pattern(r'\s*\{\s*"[^"]*"\s*:\s*\[\s*"')  # how `train.json` of Food-101 begins
 
 
 def lists_among(paths: Sequence[str]) -> list[str]:

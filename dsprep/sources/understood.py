@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
@@ -15,6 +14,7 @@ from dsprep.declared import Options, options_in
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.options import option_name
+from dsprep.patterns import pattern
 from dsprep.places.archive import is_archive
 from dsprep.printable import visible
 from dsprep.schema import Choice
@@ -40,7 +40,7 @@ from dsprep.storage.stored import crc32c
 from dsprep.units import format_some
 
 _DIGEST = "crc32c"  # the key of what a manifest records of a file outside of the source
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = pattern(r"[A-Za-z0-9_-]+")
 _SHOWN = 5  # files that are left over
 _WIDTH = 100  # of a line of a list
 _ABOUT = f"""\

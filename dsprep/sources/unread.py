@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dsprep.patterns import pattern
+
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _ROWS = 5  # lines that have to look alike
 _LONGEST = 1000  # characters of a line that are looked at
@@ -135,7 +137,7 @@ def unread_alone(paths: Iterable[str]) -> str:
     return ""
 
 
-MAY_BE = re.compile("|".join(sorted({each.names for each in UNREAD})), re.IGNORECASE)
+MAY_BE = pattern("|".join(sorted({each.names for each in UNREAD})), re.IGNORECASE)
 """The names of files that are worth a look."""
 
 

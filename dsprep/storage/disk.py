@@ -14,7 +14,6 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -379,7 +378,7 @@ def _stored(key: str, status: os.stat_result) -> Stored:
 
 def _looked_up(key: str, status: os.stat_result) -> Stored:
     """Return a file as a listing does, with its exact time of change in the metadata."""
-    return replace(_stored(key, status), metadata=metadata_of(status.st_mtime_ns))
+    return _stored(key, status)._replace(metadata=metadata_of(status.st_mtime_ns))
 
 
 def _kind(error: OSError) -> str:

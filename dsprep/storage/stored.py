@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
@@ -23,8 +22,7 @@ _SECOND = 1_000_000_000
 _POLYNOMIAL = 0x82F63B78  # CRC-32C's (RFC 3720, Castagnoli) with reversed bits
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A file in a store, as far as a listing or a HEAD reports it."""
 
     key: str  # its name in the store, with slashes
@@ -34,12 +32,12 @@ class Stored:
     # Not in a listing: the crc32c of all bytes, if the store itself has computed it, and the
     # metadata with names in lower case.
     crc32c: int | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     storage_class: str = ""  # storage class of the object; empty for the standard one
     encryption: str = ""  # encryption of the object, `AES256` or `aws:kms`; empty in a listing
     kms_key: str = ""
     # `ContentType` and the like in boto3's names; not in a listing
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
     @property
     def md5(self) -> bytes | None:
@@ -111,8 +109,7 @@ class Facts(NamedTuple):
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class UploadPart:
+class UploadPart(NamedTuple):
     """A part of an upload, as the store has it."""
 
     number: int  # from 1
@@ -121,8 +118,7 @@ class UploadPart:
     crc32c: int | None = None  # if the store has computed it
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(NamedTuple):
     """An unfinished upload in parts."""
 
     key: str  # key of the object that the upload becomes

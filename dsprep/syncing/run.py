@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from glob import escape
 from shlex import quote
 
@@ -346,7 +345,7 @@ class Sync:
         def check(path: str) -> tuple[str, str]:
             file = self._ours.files[path]
             if isinstance(other, Directory):
-                file = replace(file, key=path)
+                file = file._replace(key=path)
             content = other.content(file, checksums.get(path))
             try:
                 stored = remote.store.stat(remote.prefix + path)

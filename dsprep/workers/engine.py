@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dsprep.workers.executor import Executor
 
 
 def open_executor(
-    workers: int | None, engine: str | None = None, address: str | None = None, ahead: str = ""
+    workers: int | None,
+    engine: str | None = None,
+    address: str | None = None,
+    ahead: Sequence[str] = (),
 ) -> Executor:
     """Return what runs the work of a command, as its options ask."""
     if engine == "ray":

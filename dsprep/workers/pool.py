@@ -12,7 +12,7 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fcntl import F_GETFL, fcntl
 from stat import S_ISREG
@@ -59,10 +59,10 @@ class Pool(Executor):
     begins the next task, and has two at most.
     """
 
-    def __init__(self, workers: int, ahead: str = "") -> None:
+    def __init__(self, workers: int, ahead: Sequence[str] = ()) -> None:
         """Start none yet; a worker is ready some tens of milliseconds after its start.
 
-        Workers that have nothing else to do import the module ``ahead``, which a later call needs.
+        Workers that have nothing else to do import the modules ``ahead``, which a later call needs.
         """
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
@@ -79,7 +79,7 @@ class Pool(Executor):
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
         # only the first worker imports modules ahead: a small run needs no other
-        ahead = "" if self._workers else self._ahead
+        ahead = [] if self._workers else [*self._ahead]
         main = f"from dsprep.workers.worker import main; main({self._alive[0]}, {ahead!r})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process

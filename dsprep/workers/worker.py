@@ -96,8 +96,8 @@ def counted(
     report(count, done() - size)
 
 
-def main(alive: int, ahead: str) -> None:
-    """Answer calls until stdin is closed; import the module ``ahead`` while no call comes."""
+def main(alive: int, ahead: list[str]) -> None:
+    """Answer calls until stdin is closed; import the modules ``ahead`` while no call comes."""
 
     def end_with_parent() -> None:
         os.read(alive, 1)
@@ -123,7 +123,6 @@ def main(alive: int, ahead: str) -> None:
 
     def serve() -> None:
         """Answer calls, until one yields: another thread answers the next ones."""
-        nonlocal ahead
         yielded = False
 
         def yields() -> None:
@@ -158,9 +157,10 @@ def main(alive: int, ahead: str) -> None:
                 answer_with(answer)
             except BrokenPipeError:
                 return
-            if ahead and not yielded and not select.select([calls], [], [], _IDLE)[0]:
-                module, ahead = ahead, ""
-                import_module(module)
+            idle = _IDLE
+            while ahead and not yielded and not select.select([calls], [], [], idle)[0]:
+                import_module(ahead.pop(0))
+                idle = 0
 
     WAITS.listen(waits)
     serve()

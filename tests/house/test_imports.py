@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A room imports itself and the rooms of lower layers, never another of its own layer.
 # A room is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "frozen opening printable",
+    "frozen opening patterns printable",
     "errors",
     "extras units",
     "arguments findings numbering options progress sample",

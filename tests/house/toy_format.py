@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Self
 from zlib import crc32
 
@@ -22,7 +22,6 @@ _HEAD = struct.Struct("<II")  # bytes of the entries, and their checksum
 _ENTRY = struct.Struct("<cII")  # the type of the value; bytes of its name and of itself
 
 
-@dataclass(frozen=True)
 class Toy(Format):
     """Samples of entries; the first one has no name and holds the key."""
 

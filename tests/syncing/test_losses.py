@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ class Copies(Sync):
         return 0
 
 
-@dataclass(frozen=True)
 class Refusing(Directory):
     """A directory that some files cannot be deleted from."""
 

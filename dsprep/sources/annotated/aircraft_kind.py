@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.kind import Claim, Sure
 
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_LIST = re.compile(
-    r"(?:^|/)images_(?:variant|family|manufacturer)_(?:train|val|trainval|test)\.txt$"
-)
+_LIST = pattern(r"(?:^|/)images_(?:variant|family|manufacturer)_(?:train|val|trainval|test)\.txt$")
 
 
 class AircraftKind(AnnotationKind):
@@ -29,7 +27,7 @@ class AircraftKind(AnnotationKind):
     )
     not_read: ClassVar = "the lists of `trainval` beside those of `train` and `val`"
     example: ClassVar = "dsprep pack fgvc-aircraft-2013b/data shards --to webdataset"
-    files: ClassVar = re.compile(
+    files: ClassVar = pattern(
         r"(?:^|/)(?:images_(?:(?:variant|family|manufacturer)_)?(?:train|val|trainval|test)"
         r"|images_box|variants|families|manufacturers)\.txt$"
     )

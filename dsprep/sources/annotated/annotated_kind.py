@@ -66,14 +66,15 @@ class AnnotatedKind(SourceKind):
         return looked_into(below, files, catalog_of(source, scan, files, run_all), run_all)
 
     def added_to(self, source: Source, files: Files, run_all: RunAll) -> SourceScan | None:
-        from dsprep.sources.annotated.annotated import catalog_of
         from dsprep.sources.annotated.recognized import below_top, recognized_scan
-        from dsprep.sources.leftover import looked_into
 
         below, own = below_top(source, files)
         scan = recognized_scan(below, own, run_all)
         if scan is None:
             return None
+        from dsprep.sources.annotated.annotated import catalog_of
+        from dsprep.sources.leftover import looked_into
+
         return looked_into(below, own, catalog_of(source, scan, own, run_all), run_all)
 
 

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, NamedPath
 from dsprep.sources.heads import is_harmless
 from dsprep.sources.kind import Claim, Sure
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 
-_ROBOFLOW = re.compile(r"(?:^|/)_annotations\.csv$")
+_ROBOFLOW = pattern(r"(?:^|/)_annotations\.csv$")
 
 
 class BoxTableKind(AnnotationKind):
@@ -35,7 +36,7 @@ class BoxTableKind(AnnotationKind):
     not_read: ClassVar = "further columns"
     example: ClassVar = "dsprep pack photos shards --to webdataset --annotations boxes.csv"
     extensions: ClassVar = (".csv", ".tsv")
-    files: ClassVar = re.compile(r"\.[ct]sv$", re.IGNORECASE)
+    files: ClassVar = pattern(r"\.[ct]sv$", re.IGNORECASE)
     reads: ClassVar = (
         *("--box", "--box-columns", "--no-object", "--class-names"),
         *("--path-column", "--label-column"),
@@ -55,19 +56,23 @@ class BoxTableKind(AnnotationKind):
 
     def _of_roboflow(self, place: AnnotatedPlace) -> list[str]:
         """Return the tables of Roboflow's export: one in the directory of each side."""
+        named = [path for path in place.with_extension("csv") if _ROBOFLOW.search(path)]
+        if not named:
+            return []
         from dsprep.sources.annotated.boxes import columns_of, holds_boxes
 
-        named = [path for path in place.with_extension("csv") if _ROBOFLOW.search(path)]
-        heads = place.heads_of(named) if named else {}
+        heads = place.heads_of(named)
         return [path for path in named if holds_boxes(columns_of(text_of(heads.get(path, b""))))]
 
     def unclear(self, place: AnnotatedPlace) -> str:
+        near = (path for path in place.others if path.count("/") <= 1)
+        named = [path for path in near if self.files.search(path) and not is_harmless(path)]
+        if not named:
+            return ""
         from dsprep.sources.annotated.boxes import columns_of, holds_boxes
 
         found = dict[str, Sequence[str]]()
-        for name in filter(self.files.search, place.others):
-            if name.count("/") > 1 or is_harmless(name):
-                continue
+        for name in named:
             columns = columns_of(_whole_lines(place.head(name)))
             if holds_boxes(columns):
                 found[name] = columns

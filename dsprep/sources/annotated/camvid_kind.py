@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SIDE = r"(?P<side>train|val|test)"
 _TABLES = ("label_colors.txt", "class_dict.csv", "codes.txt")
-_FRAME = re.compile(r"(?:^|/)(?:0001TP_|0006R0_f|0016E5_|Seq05VD_f)\w+\.[^/]*$")
+_FRAME = pattern(r"(?:^|/)(?:0001TP_|0006R0_f|0016E5_|Seq05VD_f)\w+\.[^/]*$")
 
 
 class CamVidKind(MaskSetKind):
@@ -33,7 +33,7 @@ class CamVidKind(MaskSetKind):
     )
     not_read: ClassVar = "lists of SegNet"
     example: ClassVar = "dsprep pack CamVid shards --to webdataset"
-    texts: ClassVar = re.compile(r"(?:^|/)(?:label_colors|codes|valid)\.txt$|class_dict\.csv$")
+    texts: ClassVar = pattern(r"(?:^|/)(?:label_colors|codes|valid)\.txt$|class_dict\.csv$")
     directories_of_masks: ClassVar = (
         Directories(
             "annot/",
@@ -56,7 +56,7 @@ class CamVidKind(MaskSetKind):
             rf"{TOP}[^/]+/(?P<key>[^/]+)_P\.png$",
         ),
     )
-    others: ClassVar = re.compile(r"(?:^|/)(?:train|val|test)\.txt$")
+    others: ClassVar = pattern(r"(?:^|/)(?:train|val|test)\.txt$")
 
     def is_unmistakable(self, place: AnnotatedPlace, found: Parallel) -> bool:
         has_table = any(path.rpartition("/")[2] in _TABLES for path in place.others)

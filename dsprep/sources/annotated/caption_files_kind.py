@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.patterns import pattern
 from dsprep.places.names import usual_side
 from dsprep.sources.annotation_kind import (
     LOOKED_AT,
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 # JSON that is called like COCO's need not be opened.
-_FILES = re.compile(
+_FILES = pattern(
     r"\.(?:token|txt|csv|tsv)$|(?:^|/)(?!instances|person_keypoints|captions|_anno)[^/]*\.json$",
     re.IGNORECASE,
 )
-_SPLITS = re.compile(r"(?:^|/)flickr_?8k\.(train|dev|test)images\.txt$", re.IGNORECASE)
-_LEMMAS = re.compile(r"\.lemma\.token(?:\.txt)?$", re.IGNORECASE)  # the same in basic forms
-_TABLE = re.compile(r"(?:captions?|results)[^/]*\.(?:txt|csv|tsv)$", re.IGNORECASE)
-_NUMBERED = re.compile(r"[^\t]*\.\w+#\d+\t.*\S.*")
-_RATINGS = re.compile(r"(?:^|/)(?:CrowdFlower|Expert)Annotations\.txt$")
+_SPLITS = pattern(r"(?:^|/)flickr_?8k\.(train|dev|test)images\.txt$", re.IGNORECASE)
+_LEMMAS = pattern(r"\.lemma\.token(?:\.txt)?$", re.IGNORECASE)  # the same in basic forms
+_TABLE = pattern(r"(?:captions?|results)[^/]*\.(?:txt|csv|tsv)$", re.IGNORECASE)
+_NUMBERED = pattern(r"[^\t]*\.\w+#\d+\t.*\S.*")
+_RATINGS = pattern(r"(?:^|/)(?:CrowdFlower|Expert)Annotations\.txt$")
 _TEXTS_OF_FLICKR = "flickr8k_text"  # the directory of its download, in lower case
-_NAMED = re.compile(r"\.token(?:\.txt)?$|^captions\.txt$", re.IGNORECASE)
+_NAMED = pattern(r"\.token(?:\.txt)?$|^captions\.txt$", re.IGNORECASE)
 _KARPATHY = (r'"images"\s*:', r'"sentences"\s*:')
-_HEADER = re.compile(
+_HEADER = pattern(
     r'"?(?:image|image_name|filename|file_name)"?\s*([,|\t])'
     r'\s*(?:"?comment_number"?\s*\1\s*)?"?(?:caption|comment)"?\s*',
     re.IGNORECASE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.box_set_kind import BoxSetKind
 from dsprep.sources.annotation_kind import AnnotatedPlace
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_ANNOTATIONS = re.compile(r"(?:^|/)cars_(?:annos|train_annos|test_annos(?:_withlabels)?)\.mat$")
+_ANNOTATIONS = pattern(r"(?:^|/)cars_(?:annos|train_annos|test_annos(?:_withlabels)?)\.mat$")
 
 
 class CarsKind(BoxSetKind):
@@ -24,7 +24,7 @@ class CarsKind(BoxSetKind):
     contents: ClassVar = "the class as label, the box, both sides; class names of `cars_meta.mat`"
     not_read: ClassVar = "boxes without a class, as `cars_test_annos.mat` has them"
     example: ClassVar = "dsprep pack stanford_cars shards --to webdataset"
-    files: ClassVar = re.compile(
+    files: ClassVar = pattern(
         r"(?:^|/)cars_(?:annos|meta|train_annos|test_annos(?:_withlabels)?)\.mat$"
     )
     texts: ClassVar = files

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.box_set_kind import BoxSetKind
 from dsprep.sources.annotation_kind import AnnotatedPlace
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_OWN = re.compile(r"(?i)(?:^|/)(?:list_(?:attr|bbox|landmarks(?:_align)?)|identity)_celeba\.\w+$")
+_OWN = pattern(r"(?i)(?:^|/)(?:list_(?:attr|bbox|landmarks(?:_align)?)|identity)_celeba\.\w+$")
 
 
 class CelebaKind(BoxSetKind):
@@ -27,7 +27,7 @@ class CelebaKind(BoxSetKind):
     )
     not_read: ClassVar = "boxes and landmarks of the images before they were aligned, or after"
     example: ClassVar = "dsprep pack celeba shards --to webdataset"
-    files: ClassVar = re.compile(
+    files: ClassVar = pattern(
         r"(?i)(?:^|/)(?:list_(?:attr|bbox|landmarks(?:_align)?)_celeba|identity_celeba"
         r"|list_eval_partition)\.(?:txt|csv)$"
     )

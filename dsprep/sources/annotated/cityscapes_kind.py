@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 
@@ -29,7 +29,7 @@ _TRAIN_NAMES = (
     *("vegetation", "terrain", "sky", "person", "rider", "car", "truck", "bus", "train"),
     *("motorcycle", "bicycle"),
 )
-_NAME = re.compile(r"(?:(\d+)\s+(\d+)\s+(\d+)\s+)?(\S.*)")  # a line of `label_colors.txt`
+_NAME = pattern(r"(?:(\d+)\s+(\d+)\s+(\d+)\s+)?(\S.*)")  # a line of `label_colors.txt`
 
 
 class CityscapesKind(MaskSetKind):
@@ -48,7 +48,7 @@ class CityscapesKind(MaskSetKind):
     )
     not_read: ClassVar = "`color`, `instanceIds` and polygons; right images"
     example: ClassVar = "dsprep pack cityscapes shards --to webdataset"
-    files: ClassVar = re.compile(r"(?:^|/)label_colors\.txt$")
+    files: ClassVar = pattern(r"(?:^|/)label_colors\.txt$")
     texts: ClassVar = files
     directories_of_masks: ClassVar = tuple(
         Directories(
@@ -58,7 +58,7 @@ class CityscapesKind(MaskSetKind):
         )
         for ids in ("labelIds", "labelTrainIds")
     )
-    others: ClassVar = re.compile(
+    others: ClassVar = pattern(
         r"(?:^|/)(?:gt(?:Fine|Coarse|Bbox\w*)|rightImg8bit|disparity|camera|vehicle|timestamp)/"
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.patterns import pattern
 from dsprep.places.names import is_side_alone, side_name, told_sides
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import HEAD, Claim, Sure
@@ -25,20 +26,20 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _ROBOFLOW = "_annotations.coco.json"
-COCO = re.compile(
+COCO = pattern(
     r"(?:^|/)(?:_annotations\.coco|(?:instances|person_keypoints)(?:_[^/]*)?)\.json$", re.IGNORECASE
 )
-JSON = re.compile(r"\.json$", re.IGNORECASE)
-_CAPTIONS = re.compile(r"(?:^|/)captions(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
-PANOPTIC = re.compile(r"(?:^|/)(?:[^/]*[-_.])?panoptic(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+JSON = pattern(r"\.json$", re.IGNORECASE)
+_CAPTIONS = pattern(r"(?:^|/)captions(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+PANOPTIC = pattern(r"(?:^|/)(?:[^/]*[-_.])?panoptic(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
 # What COCO has of the same images besides their instances and captions.
-BESIDE = re.compile(r"(?:^|/)(?:panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
+BESIDE = pattern(r"(?:^|/)(?:panoptic|stuff|image_info)(?:[-_.][^/]*)?\.json$", re.IGNORECASE)
 _SEGMENTS, _CAPTION = "segments_info", "caption"  # keys of annotations
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*(:?)|[{}\[\]]')
-_NAMED = re.compile(f"{COCO.pattern}|{_CAPTIONS.pattern}", re.IGNORECASE)
+_TOKEN = pattern(r'"((?:[^"\\]|\\.)*+)"\s*(:?)|[{}\[\]]')
+_NAMED = pattern(f"{COCO.pattern}|{_CAPTIONS.pattern}", re.IGNORECASE)
 _MOST_FILES = 256  # files in the directories of those that are recognized
 _OBJECTS = ("instances", "person_keypoints")
-_PREFIX = re.compile(
+_PREFIX = pattern(
     r"^(?:instances|person_keypoints|captions|panoptic|annotations?|coco)[-_]", re.IGNORECASE
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.spans_kind import SpansKind
 from dsprep.sources.annotation_kind import names_with
 from dsprep.sources.unread import text_of
@@ -12,10 +13,10 @@ from dsprep.sources.unread import text_of
 if TYPE_CHECKING:
     from dsprep.sources.annotated.spans import Spans
 
-_BEGINS = re.compile(r"\s*\[\s*\{")
+_BEGINS = pattern(r"\s*\[\s*\{")
 _WORDS = (r'"image(?:filename)?"\s*:\s*"', r'"annotations?"\s*:\s*\[')
-_OF_BOX = re.compile(r'"(?:coordinates|label)"\s*:')
-_OF_LABEL_STUDIO = re.compile(r'"data"\s*:\s*\{')
+_OF_BOX = pattern(r'"(?:coordinates|label)"\s*:')
+_OF_LABEL_STUDIO = pattern(r'"data"\s*:\s*\{')
 
 
 class CreateMlKind(SpansKind):

@@ -6,6 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.box_set_kind import BoxSetKind
 from dsprep.sources.annotation_kind import AnnotatedPlace, NamedPath
 from dsprep.sources.kind import Claim
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _CLASSES_OF_IMAGES, _IMAGES = "image_class_labels.txt", "images.txt"
-_OWN = re.compile(rf"(?:^|/){re.escape(_CLASSES_OF_IMAGES)}$")
+_OWN = pattern(rf"(?:^|/){re.escape(_CLASSES_OF_IMAGES)}$")
 
 
 class CubKind(BoxSetKind):
@@ -29,7 +30,7 @@ class CubKind(BoxSetKind):
     )
     not_read: ClassVar = "attributes, clicks on parts, segmentations"
     example: ClassVar = "dsprep pack CUB_200_2011 shards --to webdataset"
-    files: ClassVar = re.compile(
+    files: ClassVar = pattern(
         r"(?:^|/)(?:images|classes|image_class_labels|bounding_boxes|train_test_split"
         r"|part_locs|parts)\.txt$"
     )

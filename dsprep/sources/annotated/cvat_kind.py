@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.spans_kind import SpansKind
 from dsprep.sources.annotation_kind import AnnotatedPlace, DirectoryAbove
 from dsprep.sources.unread import text_of
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.spans import Spans
     from dsprep.sources.source import Source
 
-_BEGINS = re.compile(
+_BEGINS = pattern(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,999}-->\s*)?<annotations>\s*"
     r"<(?:version|meta|image|track)\b"
 )
@@ -32,7 +32,7 @@ class CvatKind(SpansKind):
     not_read: ClassVar = "polylines, cuboids, attributes of tags; tracks: refused"
     example: ClassVar = "dsprep pack task_1.zip shards --to webdataset"
     file_names: ClassVar = ("annotations.xml",)
-    texts: ClassVar = re.compile(r"(?i)\.xml$")
+    texts: ClassVar = pattern(r"(?i)\.xml$")
     directories: ClassVar = ("images",)
     below: ClassVar = ("images", "", "../images", "images/{side}", "{side}")
 

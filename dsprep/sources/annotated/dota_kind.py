@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.annotations.dota import HEAD_LINE, ROW
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.image_texts_kind import ImageTextsKind
 from dsprep.sources.unread import first_lines
 
@@ -23,7 +23,7 @@ class DotaKind(ImageTextsKind):
     not_read: ClassVar = "the lines `imagesource` and `gsd`"
     example: ClassVar = "dsprep pack DOTA shards --to webdataset"
     extension: ClassVar = "txt"
-    texts: ClassVar = re.compile(r"(?i)\.txt$")
+    texts: ClassVar = pattern(r"(?i)\.txt$")
     directories: ClassVar = ("images",)
     beside: ClassVar = (("labelTxt", "images"), ("annfiles", "images"), ("labels", "images"))
 

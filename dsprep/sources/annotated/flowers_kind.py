@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.kind import Claim, Sure
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_LABELS = re.compile(r"(?:^|/)imagelabels\.mat$")
+_LABELS = pattern(r"(?:^|/)imagelabels\.mat$")
 
 
 class FlowersKind(AnnotationKind):
@@ -24,7 +24,7 @@ class FlowersKind(AnnotationKind):
     contents: ClassVar = "classes of `imagelabels.mat`, numbered from 0; the sides of `setid.mat`"
     not_read: ClassVar = "names of the classes, which no file has (`--classes`); segmentations"
     example: ClassVar = "dsprep pack flowers-102 shards --to webdataset"
-    files: ClassVar = re.compile(r"(?:^|/)(?:imagelabels|setid)\.mat$")
+    files: ClassVar = pattern(r"(?:^|/)(?:imagelabels|setid)\.mat$")
     texts: ClassVar = files
     takes_members: ClassVar = True
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.box_set_kind import BoxSetKind
 from dsprep.sources.annotation_kind import AnnotatedPlace
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_CSV = re.compile(r"(?i)\.csv$")
-_ROI = re.compile(r"(?i)[^\n]*\bRoi\.X1[;,]Roi\.Y1[;,]Roi\.X2[;,]Roi\.Y2\b")
+_CSV = pattern(r"(?i)\.csv$")
+_ROI = pattern(r"(?i)[^\n]*\bRoi\.X1[;,]Roi\.Y1[;,]Roi\.X2[;,]Roi\.Y2\b")
 
 
 class GtsrbKind(BoxSetKind):

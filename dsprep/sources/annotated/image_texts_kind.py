@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import (
     AnnotatedPlace,
     AnnotationKind,
@@ -39,7 +40,7 @@ class ImageTextsKind(AnnotationKind):
         other_files: Files that belong to the format and are not read, by their paths.
     """
 
-    files: ClassVar = re.compile(r"(?:^|/)ImageSets/(?:[^/]+/)?[^/]+\.txt$")
+    files: ClassVar = pattern(r"(?:^|/)ImageSets/(?:[^/]+/)?[^/]+\.txt$")
     extension: ClassVar[str]
     beside: ClassVar[Sequence[tuple[str, str]]] = ()
     other_files: ClassVar[re.Pattern[str] | None] = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.annotations.kitti import ROW
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.image_texts_kind import ImageTextsKind
 from dsprep.sources.unread import first_lines
 
@@ -26,10 +26,10 @@ class KittiKind(ImageTextsKind):
     not_read: ClassVar = "calibration, point clouds, tracks"
     example: ClassVar = "dsprep pack training shards --to webdataset"
     extension: ClassVar = "txt"
-    texts: ClassVar = re.compile(r"(?i)\.txt$")
+    texts: ClassVar = pattern(r"(?i)\.txt$")
     directories: ClassVar = ("image_2", "images")
     beside: ClassVar = (("label_2", "image_2"), ("labels", "images"))
-    other_files: ClassVar = re.compile(
+    other_files: ClassVar = pattern(
         r"(?:^|/)(?:calib/.*\.txt|(?:velodyne\w*/.*\.bin)|planes/.*\.txt)$"
     )
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.image_texts_kind import ImageTextsKind
 from dsprep.sources.unread import text_of
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from dsprep.annotations.named import NamedObjects
 
 _WORDS = (r'"shapes"\s*:\s*\[', '"imagePath"|"imageData"|"shape_type"|"points"')
-_LONG = re.compile(r'"imageData"\s*:\s*"(?:/9j/|iVBORw0KG)')  # it may stand before the shapes
+_LONG = pattern(r'"imageData"\s*:\s*"(?:/9j/|iVBORw0KG)')  # it may stand before the shapes
 
 
 class LabelmeKind(ImageTextsKind):
@@ -28,7 +29,7 @@ class LabelmeKind(ImageTextsKind):
     not_read: ClassVar = "points and lines"
     example: ClassVar = "dsprep pack photos shards --to webdataset"
     extension: ClassVar = "json"
-    texts: ClassVar = re.compile(r"(?i)\.(?:json|txt)$")
+    texts: ClassVar = pattern(r"(?i)\.(?:json|txt)$")
     directories: ClassVar = ("images", "jpegimages")
     beside: ClassVar = (("labels", "images"), ("annotations", "images"), ("json", "images"))
 

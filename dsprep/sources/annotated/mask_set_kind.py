@@ -34,7 +34,7 @@ class MaskSetKind(AnnotationKind):
         return {}
 
     def claim(self, place: AnnotatedPlace) -> Claim | None:
-        from dsprep.sources.annotated.mask_sets import parallel_in
+        from dsprep.sources.annotated.parallel_masks import parallel_in
 
         found = parallel_in(place, self.directories_of_masks)
         if found is None or not self.is_unmistakable(place, found):
@@ -46,7 +46,8 @@ class MaskSetKind(AnnotationKind):
         return True
 
     def scan(self, source: Source, place: AnnotatedPlace, run_all: RunAll) -> Scan:
-        from dsprep.sources.annotated.mask_sets import parallel_in, scan_masks
+        from dsprep.sources.annotated.mask_sets import scan_masks
+        from dsprep.sources.annotated.parallel_masks import parallel_in
 
         found = parallel_in(place, self.directories_of_masks)
         assert found is not None, "the kind has claimed the place"

@@ -1,4 +1,4 @@
-"""Which masks of a data set belong to which of its images, and the scan of both."""
+"""The scan of a data set of images and of masks in parallel directories."""
 
 from __future__ import annotations
 
@@ -19,62 +19,13 @@ from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.image_values import ImageValues
 from dsprep.sources.annotated.mask_files import masks_among
 from dsprep.sources.annotated.masks import Masks, require_numbers
-from dsprep.sources.annotated.parallel_masks import Directories, MaskMeaning, Parallel
+from dsprep.sources.annotated.parallel_masks import MaskMeaning, Parallel
 from dsprep.sources.readers import FileReader
 from dsprep.units import extension_in, format_count
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dsprep.sources.annotation_kind import AnnotatedPlace
     from dsprep.sources.source import Source
-
-_ALONE = 0.1  # share of the masks that may have no image; one may always be
-
-
-def parallel_in(place: AnnotatedPlace, every: Sequence[Directories]) -> Parallel | None:
-    """Find the images and masks of a data set; None if there are no masks, or some are alone."""
-    paths = place.images
-    marked = (each for each in every if _has(paths, each.mark))
-    found = (_parallel(paths.sort(), each) for each in marked)
-    return next(filter(None, found), None)
-
-
-def _has(paths: pl.Series, mark: str) -> bool:
-    return bool(paths.str.contains(mark, literal=True).any())
-
-
-def _parallel(paths: pl.Series, of: Directories) -> Parallel | None:
-    import polars as pl
-
-    masks = _matching(paths, of.mask)
-    images = _matching(paths.filter(~paths.is_in(masks["path"].implode())), of.image)
-    images = images.filter(images["top"].is_in(masks["top"].implode()))
-    if images.is_empty():
-        return None
-    common = sorted((set(images.columns) & set(masks.columns)) - {"path"})
-    masks = masks.unique(common, keep="last", maintain_order=True)
-    own = masks.select(*common, mask="path")
-    if of.side:
-        own = own.with_columns(side=pl.lit(of.side))
-        common = [*common, "side"]
-    found = images.join(own, on=common, how="left", maintain_order="left")
-    taken = found["mask"].drop_nulls()
-    if taken.is_empty() or masks.height - len(taken) > max(1, _ALONE * masks.height):
-        return None
-    alone = masks["path"].filter(~masks["path"].is_in(taken.implode()))
-    sides, labels = (
-        found[name].to_list() if name in found.columns else [] for name in ("side", "label")
-    )
-    masks_of = found["mask"].fill_null("").to_list()
-    return Parallel(found["path"].to_list(), masks_of, sides, labels, alone.to_list())
-
-
-def _matching(paths: pl.Series, pattern: str) -> pl.DataFrame:
-    """Return the paths that match, with the groups of the pattern as columns."""
-    groups = paths.str.extract_groups(pattern).struct.unnest()
-    table = groups.with_columns(path=paths)
-    return table.filter(table[groups.columns[0]].is_not_null())
 
 
 def scan_masks(

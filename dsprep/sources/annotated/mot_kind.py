@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.mot import ROW
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import Claim, Sure
 from dsprep.sources.unread import first_lines
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_TRUTH = re.compile(r"(?:^|/)gt/gt\.txt$")
+_TRUTH = pattern(r"(?:^|/)gt/gt\.txt$")
 
 
 class MotKind(AnnotationKind):
@@ -31,7 +31,7 @@ class MotKind(AnnotationKind):
     not_read: ClassVar = "detections, other texts of `gt`, places in space of MOT15"
     example: ClassVar = "dsprep pack MOT17/train shards --to webdataset"
     files: ClassVar = _TRUTH
-    texts: ClassVar = re.compile(r"(?:^|/)(?:gt/(?:gt|labels)\.txt|seqinfo\.ini)$")
+    texts: ClassVar = pattern(r"(?:^|/)(?:gt/(?:gt|labels)\.txt|seqinfo\.ini)$")
     directories: ClassVar = ("img1",)
 
     @classmethod

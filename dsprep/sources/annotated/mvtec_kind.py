@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 
@@ -35,7 +35,7 @@ class MVTecKind(MaskSetKind):
             "test",
         ),
     )
-    others: ClassVar = re.compile(r"^$")
+    others: ClassVar = pattern(r"^$")
 
     def is_unmistakable(self, place: AnnotatedPlace, found: Parallel) -> bool:
         rows = [*zip(found.sides, found.labels, found.masks, strict=True)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.box_set_kind import BoxSetKind
 from dsprep.sources.annotation_kind import AnnotatedPlace
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_CSV = re.compile(r"(?i)\.csv$")
-_COLUMNS = re.compile(r'"?ImageID"?,"?Source"?,"?LabelName"?,"?Confidence"?[,\r\n]')
+_CSV = pattern(r"(?i)\.csv$")
+_COLUMNS = pattern(r'"?ImageID"?,"?Source"?,"?LabelName"?,"?Confidence"?[,\r\n]')
 
 
 class OpenImagesKind(BoxSetKind):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 from dsprep.sources.kind import Sure
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
     from dsprep.sources.source import Source
 
-_LISTS = re.compile(r"(?:^|/)annotations/(?:list|trainval|test)\.txt$")
+_LISTS = pattern(r"(?:^|/)annotations/(?:list|trainval|test)\.txt$")
 
 
 class OxfordPetKind(MaskSetKind):
@@ -38,7 +38,7 @@ class OxfordPetKind(MaskSetKind):
             rf"{TOP}annotations/trimaps/(?P<key>[^/]+)\.png$",
         ),
     )
-    others: ClassVar = re.compile(
+    others: ClassVar = pattern(
         r"(?:^|/)(?:annotations/(?:xmls/[^/]+\.xml|trimaps/.*)|images/[^/]+\.mat)$"
     )
 

@@ -1,4 +1,4 @@
-"""What is known of a data set of images and masks in parallel directories.
+"""Images and masks in parallel directories: what is known of them, and which belong together.
 
 A kind says by two regular expressions what images and masks are called. Named groups that both have
 tell which belong together.
@@ -10,11 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.annotations.masks import Color
     from dsprep.sources.annotated.image_values import ImageValues
+    from dsprep.sources.annotation_kind import AnnotatedPlace
 
 TOP = r"^(?P<top>(?:.*/)?)"
 """How patterns begin: the directories above those that are parallel."""
+
+_ALONE = 0.1  # share of the masks that may have no image; one may always be
 
 
 class MaskMeaning(NamedTuple):
@@ -69,3 +74,48 @@ class Parallel(NamedTuple):
     sides: Sequence[str]
     labels: Sequence[str]
     alone: Sequence[str]
+
+
+def parallel_in(place: AnnotatedPlace, every: Sequence[Directories]) -> Parallel | None:
+    """Find the images and masks of a data set; None if there are no masks, or some are alone."""
+    paths = place.images
+    marked = (each for each in every if _has(paths, each.mark))
+    found = (_parallel(paths.sort(), each) for each in marked)
+    return next(filter(None, found), None)
+
+
+def _has(paths: pl.Series, mark: str) -> bool:
+    return bool(paths.str.contains(mark, literal=True).any())
+
+
+def _parallel(paths: pl.Series, of: Directories) -> Parallel | None:
+    import polars as pl
+
+    masks = _matching(paths, of.mask)
+    images = _matching(paths.filter(~paths.is_in(masks["path"].implode())), of.image)
+    images = images.filter(images["top"].is_in(masks["top"].implode()))
+    if images.is_empty():
+        return None
+    common = sorted((set(images.columns) & set(masks.columns)) - {"path"})
+    masks = masks.unique(common, keep="last", maintain_order=True)
+    own = masks.select(*common, mask="path")
+    if of.side:
+        own = own.with_columns(side=pl.lit(of.side))
+        common = [*common, "side"]
+    found = images.join(own, on=common, how="left", maintain_order="left")
+    taken = found["mask"].drop_nulls()
+    if taken.is_empty() or masks.height - len(taken) > max(1, _ALONE * masks.height):
+        return None
+    alone = masks["path"].filter(~masks["path"].is_in(taken.implode()))
+    sides, labels = (
+        found[name].to_list() if name in found.columns else [] for name in ("side", "label")
+    )
+    masks_of = found["mask"].fill_null("").to_list()
+    return Parallel(found["path"].to_list(), masks_of, sides, labels, alone.to_list())
+
+
+def _matching(paths: pl.Series, pattern: str) -> pl.DataFrame:
+    """Return the paths that match, with the groups of the pattern as columns."""
+    groups = paths.str.extract_groups(pattern).struct.unnest()
+    table = groups.with_columns(path=paths)
+    return table.filter(table[groups.columns[0]].is_not_null())

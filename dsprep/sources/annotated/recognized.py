@@ -19,7 +19,6 @@ from dsprep.errors import DamagedFiles, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.options import option_name, require_effect, shown
 from dsprep.places.names import is_side_alone
-from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.annotation_kinds import all_annotation_kinds, kind_by_content
 from dsprep.sources.kind import HEAD, Claim
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Inferred
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
+    from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
 _OUTSIDE = 16  # files beside the one directory of an archive that are looked into

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _TEXTS = r"(?:^|/)(?:objectInfo150|sceneCategories)\.txt$"
-_NAMED = re.compile(r"(?:^|/)ADE_(?:train|val)_\d{8}\.")
+_NAMED = pattern(r"(?:^|/)ADE_(?:train|val)_\d{8}\.")
 
 
 class SceneParseKind(MaskSetKind):
@@ -28,7 +28,7 @@ class SceneParseKind(MaskSetKind):
     )
     not_read: ClassVar = "instances"
     example: ClassVar = "dsprep pack ADEChallengeData2016 shards --to webdataset"
-    texts: ClassVar = re.compile(_TEXTS)
+    texts: ClassVar = pattern(_TEXTS)
     directories_of_masks: ClassVar = (
         Directories(
             "annotations/",
@@ -36,7 +36,7 @@ class SceneParseKind(MaskSetKind):
             rf"{TOP}annotations/(?P<side>training|validation)/(?P<key>.+)\.png$",
         ),
     )
-    others: ClassVar = re.compile(r"(?:^|/)annotations_instance/")
+    others: ClassVar = pattern(r"(?:^|/)annotations_instance/")
 
     def is_unmistakable(self, place: AnnotatedPlace, found: Parallel) -> bool:
         has_text = any(map(self.texts.search, place.with_extension("txt")))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.image_texts_kind import ImageTextsKind
 from dsprep.sources.unread import text_of
 
@@ -26,7 +27,7 @@ class SegmentAnythingKind(ImageTextsKind):
     )
     example: ClassVar = "dsprep pack sa_000000 shards --to webdataset"
     extension: ClassVar = "json"
-    texts: ClassVar = re.compile(r"(?i)\.json$")
+    texts: ClassVar = pattern(r"(?i)\.json$")
     directories: ClassVar = ("images",)
     beside: ClassVar = (("annotations", "images"),)
 

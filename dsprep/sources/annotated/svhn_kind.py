@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.box_set_kind import BoxSetKind
 from dsprep.sources.annotation_kind import AnnotatedPlace
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_DIGITS = re.compile(r"(?:^|/)(?:(?:train|test|extra)_)?digitStruct\.mat$")
+_DIGITS = pattern(r"(?:^|/)(?:(?:train|test|extra)_)?digitStruct\.mat$")
 
 
 class SvhnKind(BoxSetKind):

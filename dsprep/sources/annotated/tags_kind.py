@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.tag_options import TagOptions
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.heads import is_harmless
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_CSV = re.compile(r"(?i)\.csv$")
-_ROBOFLOW = re.compile(r"(?:^|/)_classes\.csv$")
-_HEADER = re.compile(r'\s*"?filename"?\s*,.')  # of Roboflow
+_CSV = pattern(r"(?i)\.csv$")
+_ROBOFLOW = pattern(r"(?:^|/)_classes\.csv$")
+_HEADER = pattern(r'\s*"?filename"?\s*,.')  # of Roboflow
 _PATHS = ("path", "filename", "file_name", "image", "image_path")
 _IMAGES = ("image", "image_id", "image_name", "filename")  # beside tags alone
 _LOOKED_AT = 50  # rows

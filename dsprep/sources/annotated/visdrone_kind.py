@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.annotations.visdrone import ROW
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.image_texts_kind import ImageTextsKind
 from dsprep.sources.unread import first_lines
 
@@ -26,7 +26,7 @@ class VisDroneKind(ImageTextsKind):
     not_read: ClassVar = "its videos, whose rows have ten numbers"
     example: ClassVar = "dsprep pack VisDrone2019-DET-train shards --to webdataset"
     extension: ClassVar = "txt"
-    texts: ClassVar = re.compile(r"(?i)\.txt$")
+    texts: ClassVar = pattern(r"(?i)\.txt$")
     directories: ClassVar = ("images",)
     beside: ClassVar = (("annotations", "images"),)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.voc_options import VocOptions
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, DirectoryAbove, NamedPath
 from dsprep.sources.kind import Claim, Sure
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_XML, _TXT = re.compile(r"(?i)(?:\.xml|(?:^|/)[^/.]+)$"), re.compile(r"(?i)\.txt$")
-_ROOT = re.compile(r"<([A-Za-z][\w:.-]*)")
+_XML, _TXT = pattern(r"(?i)(?:\.xml|(?:^|/)[^/.]+)$"), pattern(r"(?i)\.txt$")
+_ROOT = pattern(r"<([A-Za-z][\w:.-]*)")
 _OBJECT, _BOX, _POLYGON = "<object", "<bndbox", "<polygon"  # LabelMe's objects have polygons
 _LOOKED_INTO = 256  # XML files that no image has the name of
 
@@ -46,8 +47,8 @@ class VocKind(AnnotationKind):
     )
     not_read: ClassVar = "`<part>`, `<pose>`, `SegmentationObject`, other lists of `ImageSets`"
     example: ClassVar = "dsprep pack VOC2012 shards --to tfrecord"
-    files: ClassVar = re.compile(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
-    texts: ClassVar = re.compile(r"(?i)\.(?:xml|txt)$")
+    files: ClassVar = pattern(r"(?:^|/)Annotations/[^/]+\.xml$", re.IGNORECASE)
+    texts: ClassVar = pattern(r"(?i)\.(?:xml|txt)$")
     directories: ClassVar = ("jpegimages", "segmentationclass", "segmentationobject")
     options: ClassVar = VocOptions
 

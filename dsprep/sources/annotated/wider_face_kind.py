@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.spans_kind import SpansKind
 from dsprep.sources.annotation_kind import AnnotatedPlace, DirectoryAbove
 from dsprep.sources.unread import text_of
@@ -15,12 +16,12 @@ from dsprep.sources.unread import text_of
 if TYPE_CHECKING:
     from dsprep.sources.annotated.spans import Spans
 
-_NAME = re.compile(r"[^\n]{1,999}\.(?:jpe?g|png)", re.IGNORECASE)
-_COUNT = re.compile(r"\d{1,6}")
-_ROW = re.compile(r"-?\d[\d.]*(?:[ \t]+-?\d[\d.]*){3}(?:[ \t].*)?")
+_NAME = pattern(r"[^\n]{1,999}\.(?:jpe?g|png)", re.IGNORECASE)
+_COUNT = pattern(r"\d{1,6}")
+_ROW = pattern(r"-?\d[\d.]*(?:[ \t]+-?\d[\d.]*){3}(?:[ \t].*)?")
 _LOOKED_AT = 16  # lines that are looked at; Datumaro writes images without faces as their names
 # What lies beside them in `wider_face_split`: the same for MATLAB, and names of images.
-_BESIDE = re.compile(r"(?:^|/)wider_face_\w+(?:\.mat|_filelist\.txt)$", re.IGNORECASE)
+_BESIDE = pattern(r"(?:^|/)wider_face_\w+(?:\.mat|_filelist\.txt)$", re.IGNORECASE)
 
 
 class WiderFaceKind(SpansKind):
@@ -34,7 +35,7 @@ class WiderFaceKind(SpansKind):
     )
     not_read: ClassVar = "MATLAB's copies of the texts, `wider_face_test_filelist.txt`"
     example: ClassVar = "dsprep pack WIDER shards --to webdataset"
-    texts: ClassVar = re.compile(r"(?i)\.txt$")
+    texts: ClassVar = pattern(r"(?i)\.txt$")
     directories: ClassVar = ("wider_train", "wider_val")
     below: ClassVar = ("../WIDER_{side}/images", "WIDER_{side}/images", "images", "../images", "")
 

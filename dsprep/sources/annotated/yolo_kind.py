@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.yolo import NAME_LISTS, OBJ_DATA
 from dsprep.errors import SourceError
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import (
     LOOKED_AT,
     AnnotatedPlace,
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 CONFIGS = ("data.yaml", "data.yml", "dataset.yaml", OBJ_DATA)
 
-_LABEL = re.compile(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
-_OF_DOTA = re.compile(r"(?:^|/)labelTxt[^/]*/")
-_TEXT = re.compile(r"(?i)\.txt$")
+_LABEL = pattern(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
+_OF_DOTA = pattern(r"(?:^|/)labelTxt[^/]*/")
+_TEXT = pattern(r"(?i)\.txt$")
 _ROW = re.compile(rb"\d+(?:\.0*)?(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){4,}")
 _ROWS = 5  # rows that are looked at
 _CONFIGS_READ = 3  # files such as data.yaml that are read
@@ -51,10 +52,10 @@ class YoloKind(AnnotationKind):
     not_read: ClassVar = "confidences: refused"
     example: ClassVar = "dsprep pack coco128 shards --to webdataset"
     extensions: ClassVar = (".yaml", ".yml")
-    files: ClassVar = re.compile(
+    files: ClassVar = pattern(
         rf"^(?:{'|'.join(map(re.escape, (*CONFIGS, *NAME_LISTS)))})$|{_LABEL.pattern}"
     )
-    texts: ClassVar = re.compile(r"(?i)\.(?:txt|ya?ml|names|labels|data)$")
+    texts: ClassVar = pattern(r"(?i)\.(?:txt|ya?ml|names|labels|data)$")
     directories: ClassVar = ("images",)
 
     @classmethod

@@ -18,7 +18,7 @@ from dsprep.lists.rows import plain_paths
 from dsprep.places.files import FILES, Files
 from dsprep.places.match import NAME, NOT_ASCII, Spelling, match
 from dsprep.sample import key_expr
-from dsprep.schema import BY_SOURCE, LABEL, Field, SettledSchema
+from dsprep.sources.labels.classes import with_label
 from dsprep.sources.readers import FileReader, facts_at
 from dsprep.storage.files import results
 from dsprep.units import format_count, format_some, quoted
@@ -199,29 +199,6 @@ def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool)
         return not new.eq(lists(table[own.label_column])).all()
     are_placeholders = has_ids and not own.is_labeled
     return not (are_placeholders and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
-
-
-def with_label(
-    settled: SettledSchema,
-    labels: pl.Series,
-    classes: tuple[str, ...] | None,
-    told_by: str = "a list",
-    field: Field | None = None,
-) -> SettledSchema:
-    """Return a schema whose label comes from rows of a catalog, not from samples.
-
-    It has the name of ``field``, if the samples have none.
-    """
-    schema = settled.schema
-    field = schema.label_field or field or Field(LABEL, "class")
-    if labels.name == "cls":
-        kind, names = "class", classes or ()
-    else:
-        kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
-    label = Field(field.name, kind, names=names, told=told_by, given=field.given, why=BY_SOURCE)
-    ignored = settled.ignored | {place[0] for place in field.places}
-    schema = replace(schema.with_field(label), label=label.name)
-    return settled._replace(schema=schema, ignored=ignored)
 
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:

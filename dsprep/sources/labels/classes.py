@@ -18,8 +18,10 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import CLASSES, classes_path, read_classes
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
+from dsprep.patterns import pattern
 from dsprep.places.files import depth_of_sides_in, directories_of, repeated_sides
 from dsprep.places.names import FILE_WORDS, is_word_for_files
+from dsprep.schema import BY_SOURCE, LABEL, Field, SettledSchema
 from dsprep.sources.advice import (
     CLASSES_IN_NAMES,
     KINDS_AS_CLASSES,
@@ -37,7 +39,7 @@ from dsprep.units import format_count, format_some, lines_of
 if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
-_LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
+_LAST_NUMBER = pattern(r"\d+(?=\D*$)")
 _SHOWN = 5  # names that show what an order is
 LARGEST_EXACT = 2**53  # largest whole number that a float holds exactly
 
@@ -433,9 +435,9 @@ def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Itera
         yield Finding("note", "", f"{kinds.seen}; {kinds.do}")
 
 
-_ITEM = re.compile(r"item\s*\{(.*?)\n?\s*\}", re.DOTALL)
-_PAIR = re.compile(r"""(\w+)\s*:\s*(\d+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
-_NUMBERED = re.compile(r"(\d{1,6}):(.*)")
+_ITEM = pattern(r"item\s*\{(.*?)\n?\s*\}", re.DOTALL)
+_PAIR = pattern(r"""(\w+)\s*:\s*(\d+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_NUMBERED = pattern(r"(\d{1,6}):(.*)")
 
 
 def read_numbered(path: str) -> tuple[str, ...] | None:
@@ -460,3 +462,26 @@ def read_numbered(path: str) -> tuple[str, ...] | None:
         raise SourceError(f"{path}: two classes have one number or one name: correct it")
     by_number = dict(pairs)
     return tuple(by_number.get(number, "") for number in range(max(numbers) + 1))
+
+
+def with_label(
+    settled: SettledSchema,
+    labels: pl.Series,
+    classes: tuple[str, ...] | None,
+    told_by: str = "a list",
+    field: Field | None = None,
+) -> SettledSchema:
+    """Return a schema whose label comes from rows of a catalog, not from samples.
+
+    It has the name of ``field``, if the samples have none.
+    """
+    schema = settled.schema
+    field = schema.label_field or field or Field(LABEL, "class")
+    if labels.name == "cls":
+        kind, names = "class", classes or ()
+    else:
+        kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
+    label = Field(field.name, kind, names=names, told=told_by, given=field.given, why=BY_SOURCE)
+    ignored = settled.ignored | {place[0] for place in field.places}
+    schema = replace(schema.with_field(label), label=label.name)
+    return settled._replace(schema=schema, ignored=ignored)

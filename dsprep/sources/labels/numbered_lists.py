@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ import polars as pl
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import numbers_of
+from dsprep.patterns import pattern
 from dsprep.places.files import directories_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.labels.classes import named_by_directories
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
 
 _LINE = rf"(?i)^\s*(\S.*\.(?:{'|'.join(IMAGE_EXTENSIONS)}))\s+(\d{{1,6}})\s*$"
-_NUMBERED = re.compile(_LINE)
+_NUMBERED = pattern(_LINE)
 
 # Tables of class names: what ends a line is the number, or a line begins with the class and is at
 # its number. The kits of Places365 and of Caffe's ImageNet have them.
 _TABLES = {
-    "categories_places365.txt": re.compile(r"/?(\S+)\s+(\d{1,6})"),
-    "synset_words.txt": re.compile(r"(n\d{8})\b()"),
+    "categories_places365.txt": pattern(r"/?(\S+)\s+(\d{1,6})"),
+    "synset_words.txt": pattern(r"(n\d{8})\b()"),
 }
 _MOST = 0.5  # share of a directory that has one number: it is of a class, and the rest are errors
 

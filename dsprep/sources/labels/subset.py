@@ -15,7 +15,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import read_classes
-from dsprep.sources.labels.choose import with_label
+from dsprep.sources.labels.classes import with_label
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text
 from dsprep.units import format_count, quoted, quoted_names

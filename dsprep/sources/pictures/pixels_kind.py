@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.findings import Finding
+from dsprep.patterns import pattern
 from dsprep.places.archive import first_names
 from dsprep.places.names import raw_directories
 from dsprep.sample import image_kind_of
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from dsprep.places.scan import RunAll
     from dsprep.sources.source import Source
 
-_FILES = re.compile(
+_FILES = pattern(
     r"(data|test)_batch(_\d+)?(\.bin)?|batches\.meta(\.txt)?|(train|test)(\.bin)?|meta"
     r"|(fine|coarse)_label_names\.txt|(.*-)?(images|labels)[-.](idx[13]-ubyte|idx2-int)(\.gz)?"
 )
-_PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
+_PIXELS = pattern(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 # files of CIFAR-100, whose batches are called `train` and `test`
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
-_MARK = re.compile(r"[*?[{]")
+_MARK = pattern(r"[*?[{]")
 _OTHERS = (".csv", ".tsv", ".parquet", *ARRAYS)  # tables of pixels: their extension says more
 
 

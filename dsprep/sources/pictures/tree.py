@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +17,8 @@ import polars as pl
 from dsprep.catalog import Annotated, Catalog, Inferred, SourceScan, compact
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
 from dsprep.numbering import Known
+from dsprep.patterns import pattern
 from dsprep.places.files import (
     Files,
     list_files,
@@ -33,8 +32,6 @@ from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema
 from dsprep.sources.advice import DIRECTORY_AS_LIST, TABLE_BESIDE, advise
 from dsprep.sources.heads import is_harmless
-from dsprep.sources.labels.cells import refuse_annotations
-from dsprep.sources.labels.choose import choose
 from dsprep.sources.labels.classes import (
     depth_unless_classes,
     hint_in_names,
@@ -43,7 +40,6 @@ from dsprep.sources.labels.classes import (
     names_beside,
 )
 from dsprep.sources.labels.numbered_lists import ListedClasses
-from dsprep.sources.labels.table import read_table
 from dsprep.sources.readers import FieldsReader, FileReader
 from dsprep.sources.side_lists import NO_LISTS, ListedSides, below_top, listed_sides
 from dsprep.sources.unread import unread_alone
@@ -57,8 +53,8 @@ if TYPE_CHECKING:
 
 
 # Files that are sources by themselves.
-_ARRAYS = re.compile(r"(?i)\.(?:npy|npz|h5|hdf5|mat)$|_X\.bin$")
-_READ_ALONE = re.compile(r"(?i)\.(?:csv|tsv|parquet|zip|tar|tgz|tar\.gz)$")
+_ARRAYS = pattern(r"(?i)\.(?:npy|npz|h5|hdf5|mat)$|_X\.bin$")
+_READ_ALONE = pattern(r"(?i)\.(?:csv|tsv|parquet|zip|tar|tgz|tar\.gz)$")
 
 
 def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> SourceScan:
@@ -66,6 +62,8 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Sou
     # A list or a table finds out itself which files there are, if none are given.
     known, archive = _known_classes(source, files), files.archive if files else None
     if source.labels:
+        from dsprep.sources.labels.table import read_table  # few sources have a table
+
         data = read_beside(source.root, source.labels, archive)
         catalog, findings = read_table(source, data, files, known, run_all)
         if source.sides_from is not None or (files is not None and files.samples is not None):
@@ -346,6 +344,8 @@ def read_lists(
     run_all: RunAll = map,
 ) -> SourceScan:
     """Make the catalog of an MXNet ``.lst``, or of several, each given by its path and its text."""
+    from dsprep.sources.labels.choose import choose  # few sources have lists
+
     # A listed file may have any extension and may be hidden. Only the directories that the list
     # names are looked into for files that it does not name.
     rows = _listed_rows(source, texts, known)
@@ -367,6 +367,9 @@ def read_lists(
 
 def _listed_rows(source: Source, texts: Iterable[tuple[str, str]], known: Known) -> pl.DataFrame:
     """Return the rows of lists; the last column is their labels."""
+    from dsprep.lists.rows import parse_rows, plain_paths, require_one_kind
+    from dsprep.sources.labels.cells import refuse_annotations
+
     # One whole number a line makes class numbers; several numbers, a fraction or a detection label
     # make label lists.
     parts: list[pl.DataFrame] = []

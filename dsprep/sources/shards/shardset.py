@@ -27,6 +27,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.listed_shards import INDEX, read_index, refuse_unread
 from dsprep.formats.stream import ShardStream
 from dsprep.frozen import Frozen
+from dsprep.patterns import pattern
 from dsprep.places.names import (
     by_directory,
     expand,
@@ -44,7 +45,7 @@ from dsprep.units import format_count, format_some
 NUMBERED = ("label_map.pbtxt", "labels.txt")
 
 _PREPARED = ".nv-meta"  # what Megatron-Energon writes beside shards
-_PART_OF_ENERGON = re.compile(r"^ +([\w.-]+):\n *- ", re.MULTILINE)  # in its `split.yaml`
+_PART_OF_ENERGON = pattern(r"^ +([\w.-]+):\n *- ", re.MULTILINE)  # in its `split.yaml`
 _LARGEST_SPLIT = 1 << 24
 
 
@@ -342,8 +343,8 @@ def require_no_index(shards: ShardSet) -> None:
 
 FEATURES = "features.json"
 
-_SHARD = re.compile(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
-_ARRAY_RECORD = re.compile(r"\.array_record(-\d+-of-\d+)?$")
+_SHARD = pattern(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
+_ARRAY_RECORD = pattern(r"\.array_record(-\d+-of-\d+)?$")
 
 # The type of a feature, by its kind.
 _LEAVES = {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats import ARROW
-from dsprep.formats.arrow_file import is_arrow
 from dsprep.formats.listed_shards import INDEX, ListedShard, read_index
 from dsprep.places.names import (
     SPLITS,
@@ -67,6 +66,8 @@ class ArrowKind(SourceKind):
                 if not sides:
                     require_one_split(place.path, files)
             notes = [*_unused(place.path, files)]
+        from dsprep.formats.arrow_file import is_arrow
+
         if not files or not all(map(is_arrow, files)):
             return None
         from dsprep.places.files import with_sides_of_files

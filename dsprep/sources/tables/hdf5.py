@@ -26,9 +26,6 @@ from dsprep.sources.hdf5_file import (
 from dsprep.sources.tables.arrays import Array, Bytes, Plain, read_header, type_of_items
 from dsprep.storage.files import OpenFile
 
-HDF5 = (".h5", ".hdf5")
-PACKED_HDF5 = tuple(f"{name}.gz" for name in HDF5)  # as PCam is downloaded
-
 _DEEPEST = 8  # groups in each other
 _MOST_ARRAYS = 10_000
 _LARGEST_CHUNK = 1 << 28

@@ -30,7 +30,7 @@ from dsprep.sample import image_kind_of
 from dsprep.schema import Choice
 from dsprep.sources.kind import SourcePlace
 from dsprep.sources.mat_file import variables
-from dsprep.sources.source import ARRAYS
+from dsprep.sources.tables.array_files import HDF5, MATLAB, PACKED_HDF5, STL10, may_hold_arrays
 from dsprep.sources.tables.arrays import (
     Array,
     Bytes,
@@ -41,23 +41,16 @@ from dsprep.sources.tables.arrays import (
     read_header,
     zipped_arrays,
 )
-from dsprep.sources.tables.hdf5 import HDF5, PACKED_HDF5, H5Array, h5_arrays, h5_values
+from dsprep.sources.tables.hdf5 import H5Array, h5_arrays, h5_values
 from dsprep.storage.files import OpenFile
 from dsprep.storage.stored import Facts
 from dsprep.units import format_count, format_some
-
-MATLAB = ".mat"
-
-OF_ARRAYS = (*ARRAYS, *HDF5, *PACKED_HDF5, MATLAB)
-"""The extensions of files that may hold arrays of images."""
 
 _NESTED = (".npz", *HDF5, *PACKED_HDF5)
 
 SVHN = re.compile(r"(train|test|extra)_32x32")
 """The names of SVHN's files of digits (http://ufldl.stanford.edu/housenumbers)."""
 
-STL10 = re.compile(r"(train|test|unlabeled)_([Xy])\.bin")
-"""The names of STL-10's files."""
 
 OBJECTS = "O"
 """The code of items of MATLAB that are no numbers."""
@@ -169,12 +162,6 @@ def shape_in(found: NamedArray, choice: Choice, of_quickdraw: bool = False) -> S
 def are_of_quickdraw(found: Iterable[NamedArray]) -> bool:
     """Return whether arrays are those of QuickDraw, by the names of some or of their directory."""
     return any(_QUICKDRAW.search(f"{each.path}/{each.file}") for each in found)
-
-
-def may_hold_arrays(name: str) -> bool:
-    """Return whether a file may hold arrays of images, by its name."""
-    is_stl10 = STL10.fullmatch(os.path.basename(name)) is not None
-    return is_stl10 or name.lower().endswith(OF_ARRAYS)
 
 
 def files_at(place: SourcePlace) -> list[str]:

@@ -17,14 +17,13 @@ from dsprep.formats.stream import is_bomb
 from dsprep.numbering import number_classes, numbers_of, require_lines
 from dsprep.places.files import with_sides_of_files
 from dsprep.schema import LABEL, Field, Schema
+from dsprep.sources.tables.array_files import MATLAB, STL10
 from dsprep.sources.tables.array_labels import Labels, label_column, labels_in, read_labels
 from dsprep.sources.tables.arrays import ZippedArray, opened_arrays, require_whole
 from dsprep.sources.tables.hdf5 import require_sound
 from dsprep.sources.tables.stack_names import (
     CLASS_NAMES,
-    MATLAB,
     OBJECTS,
-    STL10,
     SVHN,
     LabeledStack,
     NamedArray,

@@ -10,6 +10,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sample import image_kind_of
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
 from dsprep.sources.source import ARRAYS
+from dsprep.sources.tables.array_files import may_hold_arrays
 from dsprep.sources.unread import unread_alone
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ def _first_stack(place: SourcePlace, source: Source) -> str:
 
     There is none either if the user speaks of arrays as fields, whose numbers stay then.
     """
+    if not _may_hold_arrays(place):
+        return ""
     from dsprep.sources.tables import stack_names
 
-    if not _may_hold_arrays(place, stack_names.may_hold_arrays):
-        return ""
     choice = source.choice
     are_fields = {*choice.only, *choice.drop, *choice.rename}
     paths = stack_names.files_at(place)[:_LOOKED_AT]
@@ -82,7 +83,7 @@ def _is_beside_others(place: SourcePlace, path: str) -> bool:
     return path.lower().endswith(ARRAYS) or any(entry.is_dir() for entry in place.peek)
 
 
-def _may_hold_arrays(place: SourcePlace, may_hold: Callable[[str], bool]) -> bool:
+def _may_hold_arrays(place: SourcePlace) -> bool:
     """Return whether names show files of arrays, and no images."""
     if place.is_dir:
         names = [entry.name for entry in place.peek]
@@ -90,4 +91,4 @@ def _may_hold_arrays(place: SourcePlace, may_hold: Callable[[str], bool]) -> boo
         names = [*place.inside]
     else:
         names = [place.path]
-    return any(map(may_hold, names)) and not any(map(image_kind_of, names))
+    return any(map(may_hold_arrays, names)) and not any(map(image_kind_of, names))
