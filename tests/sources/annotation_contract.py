@@ -5,11 +5,8 @@ The set of a kind is a small directory of images and annotations, which `make` w
 
 from __future__ import annotations
 
-import pickle
-import subprocess
-import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,15 +20,17 @@ from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, make_source
 from dsprep.sources.understood import layout_of
+from dsprep.workers.pool import Pool
 from tests.servers.bucket import Bucket
 from tests.sources.boxes import told, write
+from tests.sources.in_worker import read_rows
 
-# It reads rows in a process of its own, as a worker does.
-_WORKER = """
-import pickle, sys
-reader, rows = pickle.load(sys.stdin.buffer)
-print(len(list(reader.read(rows))), "polars" in sys.modules)
-"""
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Pool]:
+    """A process that reads as a worker of a run does."""
+    with Pool(1) as pool:
+        yield pool
 
 
 class AnnotationTests:
@@ -139,7 +138,9 @@ class AnnotationTests:
                 archived, _ = read_source(self.source(str(archive), layout=path))
                 assert told(archived) == told(found[0])
 
-    def test_a_worker_reads_it_without_polars_and_plan_files_name_it(self, tmp_path: Path) -> None:
+    def test_a_worker_reads_it_without_polars_and_plan_files_name_it(
+        self, tmp_path: Path, worker: Pool
+    ) -> None:
         root = write(tmp_path, self.files)
         (*_, named) = self.sources(str(root))
         catalog = read_source(named)[0]
@@ -149,13 +150,8 @@ class AnnotationTests:
             has_masks = isinstance(catalog.reader, AnnotatedReader) and catalog.reader.masks
             assert has_masks or catalog.label_column is not None or catalog.reader.names
         rows = catalog.rows()
-        done = subprocess.run(
-            [sys.executable, "-c", _WORKER],
-            input=pickle.dumps((catalog.reader, rows)),
-            capture_output=True,
-            check=False,
-        )
-        assert done.stdout.decode() == f"{len(rows.ids)} False\n", done.stderr.decode()
+        ((_, read),) = worker.run(read_rows, [(catalog.reader, rows)])
+        assert read == (len(rows.ids), False)
 
     def read(self, root: str, **options: Any) -> dict[str, dict[str, Any]]:
         """Return what a set tells of its images, which all ways to read it agree on."""

@@ -42,6 +42,7 @@ from dsprep.sources.annotated.voc_kind import VocKind
 from dsprep.sources.annotated.wider_face_kind import WiderFaceKind
 from dsprep.sources.annotated.yolo_kind import YoloKind
 from dsprep.sources.annotation_kinds import KINDS, own_annotation_kinds
+from dsprep.sources.kind import Sure
 from dsprep.sources.source import Source
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
@@ -56,8 +57,10 @@ from tests.sources import (
     test_svhn,
     test_visdrone,
 )
-from tests.sources.annotation_contract import AnnotationTests
+from tests.sources.annotation_contract import AnnotationTests, worker
 from tests.sources.boxes import KITTI, ROW, box, coco, labelme, read, told, voc, voc_object, write
+
+__all__ = ["worker"]
 
 
 class TestCaptionFiles(AnnotationTests):
@@ -344,22 +347,28 @@ def test_each_kind_has_a_row_for_the_docs_with_a_command_that_exists() -> None:
 def test_two_kinds_that_are_equally_sure_are_one_error(tmp_path: Path) -> None:
     """The one of each pair that is called first in the message is so by its name."""
     claimed = [each for each in AnnotationTests.__subclasses__() if each.is_claimed]
-    for one in claimed:
-        for two in claimed:
-            if one is two or one.kind.surest != two.kind.surest:
-                continue
-            pair = sorted((one, two), key=lambda each: each.kind.names[0])
-            root = write(tmp_path / f"{one.__name__}{two.__name__}", {**one.files, **two.files})
-            words = " and of ".join(rf"{each.kind.words} \([^)]+\)" for each in pair)
-            said = f"^{re.escape(str(root))}: has annotations of {words}: name those to take with "
-            with pytest.raises(SourceError, match=said):
-                read(root)
-            # Images cannot be left out, and names may mean those of the other set.
-            others = [name for name in two.files if name not in one.files]
-            texts = [name for name in others if not name.endswith((".jpg", ".png"))]
-            left = {**one.files, **{name: two.files[name] for name in texts}}
-            root = write(tmp_path / f"{one.__name__} alone {two.__name__}", left)
-            assert told(read(root, leave_out=texts)[0]) != {}
+    equals: dict[Sure, list[type[AnnotationTests]]] = {}
+    for each in claimed:
+        equals.setdefault(each.kind.surest, []).append(each)
+    # Each kind is once the first and once the second: all pairs would be some hundred.
+    pairs = [
+        pair for alike in equals.values() for pair in zip(alike, alike[1:] + alike[:1], strict=True)
+    ]
+    for one, two in pairs:
+        if one is two:
+            continue
+        first, second = sorted((one, two), key=lambda each: each.kind.names[0])
+        root = write(tmp_path / f"{one.__name__}{two.__name__}", {**one.files, **two.files})
+        words = " and of ".join(rf"{each.kind.words} \([^)]+\)" for each in (first, second))
+        said = f"^{re.escape(str(root))}: has annotations of {words}: name those to take with "
+        with pytest.raises(SourceError, match=said):
+            read(root)
+        # Images cannot be left out, and names may mean those of the other set.
+        others = [name for name in two.files if name not in one.files]
+        texts = [name for name in others if not name.endswith((".jpg", ".png"))]
+        left = {**one.files, **{name: two.files[name] for name in texts}}
+        root = write(tmp_path / f"{one.__name__} alone {two.__name__}", left)
+        assert told(read(root, leave_out=texts)[0]) != {}
 
 
 def test_the_format_of_a_path_is_unclear(tmp_path: Path) -> None:
