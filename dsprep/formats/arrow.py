@@ -147,6 +147,12 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
     return found, _said_of(kind)
 
 
+def are_lists_of_one(one: Any, other: Any) -> bool:
+    """Return whether one type is of lists that are all empty, and the other is of any lists."""
+    lists = [kind for kind in (one, other) if _is(kind, *_LISTS)]
+    return len(lists) == 2 and any(_is(kind.value_type, "null") for kind in lists)
+
+
 @lru_cache(256)
 def objects_in(kind: Any) -> frozenset[str] | None:
     """Return the parts of objects: of a struct of lists, or a list of structs; None for others."""

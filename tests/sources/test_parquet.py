@@ -505,6 +505,14 @@ class TestSeveralFiles:
         assert [each.fields["x"] for each in samples_of(*paths)] == [1.0, 0.5]
         assert [type(each.fields["x"]) for each in samples_of(*paths)] == [float] * 2
 
+    def test_lists_that_are_all_empty_in_one(self, tmp_path: Path) -> None:
+        paths = self.pair(tmp_path, pa.array([[]], pa.list_(pa.null())), [["a"]])
+        for ordered in (paths, paths[::-1]):
+            assert sorted(each.fields["x"] for each in samples_of(*ordered)) == [(), ("a",)]
+        texts = self.pair(tmp_path, pa.array([[]], pa.list_(pa.null())), ["a"])
+        with pytest.raises(SourceError, match="type string, and of list"):
+            read_parquet(texts, None)
+
     def test_of_other_types(self, tmp_path: Path) -> None:
         paths = self.pair(tmp_path, [1], ["text"])
         with pytest.raises(SourceError, match="type string, and of int64"):

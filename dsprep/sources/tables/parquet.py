@@ -24,6 +24,7 @@ from dsprep.findings import Finding
 from dsprep.formats.arrow import (
     Cell,
     ParquetColumns,
+    are_lists_of_one,
     arrow,
     features_of,
     find_beside,
@@ -269,7 +270,8 @@ def _with_columns(shared: Any, schema: Any, path: str, first: str, dropped: Coll
             continue
         kind, _ = type_of_column(each.type, feature)
         before, _ = type_of_column(columns[at].type, other)
-        if kind and before and join(kind, before) is None:
+        is_joined = are_lists_of_one(each.type, columns[at].type)
+        if kind and before and join(kind, before) is None and not is_joined:
             raise SourceError(
                 f"{path}: the column {each.name!r} is of the type {each.type}, and of "
                 f"{columns[at].type} in {first}: --drop {each.name}"
