@@ -17,6 +17,7 @@ from PIL import Image
 import dsprep
 from dsprep.cli.report import write_lines
 from dsprep.errors import OptionError, SourceError
+from dsprep.sample import Sample
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from tests.servers.bucket import Bucket
@@ -314,6 +315,38 @@ def test_directories_without_classes_are_told_beside_masks(tmp_path: Path) -> No
     assert any(note.startswith("no labels: 1 of 5 images lie in no directory") for note in notes)
     with pytest.raises(SourceError, match="1 of 5 images lie in no directory"):
         read_source(make_source(f"{root}/images", masks=f"{root}/masks", classes=["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("class_dict.csv", "name, r, g, b\nsky blue, 0, 0, 0\nroad, 9, 9, 9\n"),
+        ("label_colors.txt", "0 0 0 sky blue\n9 9 9\troad\n"),
+        ("labelmap.txt", "# label:color_rgb:parts:actions\nsky blue:0,0,0::\nroad:9,9,9::\n"),
+        (
+            "dataset_meta.json",
+            '{"label_map": {"0": "sky blue", "1": "road"}, '
+            '"segmentation_colors": [[0, 0, 0], [9, 9, 9]]}',
+        ),
+    ],
+)
+def test_a_table_of_colors_beside_masks_is_read(tmp_path: Path, name: str, text: str) -> None:
+    root = write(tmp_path / "set", "images/a.jpg", "masks/a.png")
+    mask = Image.new("RGB", (8, 6), (9, 9, 9))
+    mask.save(root / "masks" / "a.png")
+    (root / name).write_text(text)
+    for source in (root, root / "images"):
+        source_of = make_source(str(source), masks=f"{root}/masks").replace(takes_masks=True)
+        catalog, findings = read_source(source_of)
+        assert catalog.settled.schema.by_name["mask"].names == ("sky blue", "road")
+        assert not [each for each in findings if each.path == name]
+        (sample,) = catalog.reader.read(catalog.rows())
+        assert isinstance(sample, Sample)
+        data: Any = sample.fields["mask"]
+        assert {*Image.open(BytesIO(data)).tobytes()} == {1}
+    (root / name).write_text(f"{text}\nnothing")
+    with pytest.raises(SourceError, match="its mask has colors: give --mask-colors FILE"):
+        read_source(make_source(str(root), masks=f"{root}/masks"))
 
 
 def test_words_in_names_are_no_part_of_them(tmp_path: Path) -> None:

@@ -259,6 +259,10 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     masks, mask_fields, notes = _masks_of(source, told, beside, paths, numbers, rows, images)
     if isinstance(masks, Masks):
         findings = _without_masks(findings, masks, beside)
+        if beside is not None and source.mask_colors is None and masks.colors:
+            colors = beside.table.removeprefix(f"{source.root.rstrip('/')}/")
+            findings = [each for each in findings if each.path != colors]
+            notes.append(Finding("note", "", f"the colors of classes are those of {colors}"))
     if values.without:
         said = f"{format_count(values.without, 'image')} without a label"
         notes.append(Finding("note", "", said))
@@ -453,7 +457,8 @@ def _masks_of(
     bare = sum(not masks.paths[row] for row in rows)
     if bare:
         notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")
-    field = Field(MASK, "mask", bare > 0, mask_names(source), ((MASK,),))
+    names = mask_names(source) or masks.names
+    field = Field(MASK, "mask", bare > 0, names, ((MASK,),))
     return masks, [field], [Finding("note", "", note) for note in notes]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.scan import RunAll, scan_below
-from dsprep.sources.annotated.masks import Masks, colors_in, require_numbers
+from dsprep.sources.annotated.masks import Masks, colors_in, named_colors_in, require_numbers
 from dsprep.sources.mask_names import (
     IMAGE_ENDING,
     convention,
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 _ENDINGS = ("", "_mask", "_masks", "_seg", "_segmentation", "_label", "_gt", "_labelIds")
 _BEGIN = "mask_"
+# of Kaggle's sets, of CamVid, of CVAT, of datumaro
+_TABLES_OF_COLORS = (
+    *("class_dict.csv", "class_dict_seg.csv", "labelmap.csv"),
+    *("label_colors.txt", "labelmap.txt", "dataset_meta.json"),
+)
 _NUMBERED = re.compile(r"_\d+\.[^./]+$")  # what further masks of an image end in: `1_mask_1.png`
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
 _DEEPEST = 64  # directories above a mask in an archive
@@ -56,6 +61,7 @@ class MaskFiles(NamedTuple):
         above: What of the path of the images lies below it, likewise.
         pattern: Whether a pattern chooses the files.
         others: The files there that the pattern does not mean.
+        table: The table of colors of classes that lies there, which masks in color need.
     """
 
     root: str
@@ -65,6 +71,7 @@ class MaskFiles(NamedTuple):
     above: str | None
     pattern: bool = False
     others: Collection[str] = ()
+    table: str = ""
 
     def masks(self, paths: Sequence[str]) -> Masks:
         """Return some of these as the masks of images; an empty path is that of none."""
@@ -117,7 +124,21 @@ def mask_files(source: Source, files: Files, run_all: RunAll) -> MaskFiles:
     if not meant:
         raise OptionError(f"--masks {source.masks}: holds no PNG, GIF, BMP or TIFF")
     inside, above = _within(full, images), _within(images, full)
-    return MaskFiles(root, meant, places, inside, above, bool(pattern), sizes.keys() - meant.keys())
+    others, table = sizes.keys() - meant.keys(), _table_of_colors(source, files, root)
+    return MaskFiles(root, meant, places, inside, above, bool(pattern), others, table)
+
+
+def _table_of_colors(source: Source, files: Files, root: str) -> str:
+    """Return the table of colors of classes below SOURCE, or beside masks; empty without one."""
+    if source.mask_colors is not None:
+        return ""
+    others = (each.path for each in files.findings if each.kind == "not-an-image")
+    own = [path for path in others if posixpath.basename(path).lower() in _TABLES_OF_COLORS]
+    if own:
+        return posixpath.join(source.root, min(own, key=lambda path: (path.count("/"), path)))
+    above = posixpath.dirname(full_path(root))
+    beside = (posixpath.join(above, name) for name in _TABLES_OF_COLORS)
+    return "" if files.archive is not None else next(filter(exists, beside), "")
 
 
 def _divided(masks: str) -> tuple[str, str]:
@@ -289,7 +310,15 @@ def find_masks(
     masks, *further = (files.masks(layer) for layer in layers)
     colors, values = _colors(source), _values(source)
     masks = replace(masks, colors=colors, values=values, further=tuple(further))
-    require_numbers(masks, images)
+    try:
+        require_numbers(masks, images)
+    except SourceError:
+        named = named_colors_in(_text(source, files.table)) if files.table else {}
+        if colors or values or not named:
+            raise
+        colors = {color: at for at, color in enumerate(named)}
+        masks = replace(masks, colors=colors, names=tuple(named.values()))
+        require_numbers(masks, images)
     used = {path for layer in layers for path in layer}
     return masks, sorted(files.sizes.keys() - {*used, *files.as_below(paths)})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -27,10 +28,14 @@ from dsprep.images.transform import decoded, upright_size
 from dsprep.places.archive import ArchiveReader
 from dsprep.rows import Reader
 from dsprep.storage.files import read_sized, results
-from dsprep.units import format_some, quoted
+from dsprep.units import format_some, lines_of, quoted
 
 _LOOKED_AT = 64
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
+_NAMED_COLOR = re.compile(
+    r"(?:(?P<before>[^,:]*[^,:\s\d][^,:]*)[,:]\s*)?"
+    r"(?P<red>\d{1,3})[\s,]+(?P<green>\d{1,3})[\s,]+(?P<blue>\d{1,3})(?P<after>(?:[\s,:].*)?)"
+)
 _LARGEST = 1 << 28  # maximum size of a mask, in pixels
 _WITHOUT_PIXELS = "segment without pixels, kept in objects all the same"
 WRONG = -1  # stands for the class of a row that is wrong
@@ -254,6 +259,43 @@ def parse_color(text: str) -> Color:
     if max(red, green, blue) > 255:
         raise ValueError(text)
     return red, green, blue
+
+
+def named_colors_in(text: str) -> dict[Color, str]:
+    """Return the names of classes by color, in their order; none if a text is no table of these.
+
+    A line is ``cat,128,0,0`` behind a header, as Kaggle's `class_dict.csv` has it, ``128 0 0 cat``,
+    or ``cat:128,0,0::`` of CVAT; JSON is that of datumaro's `dataset_meta.json`.
+    """
+    if text.lstrip().startswith("{"):
+        return _colors_of_json(text)
+    lines = [line.strip() for line in lines_of(text) if line.strip() and line[0] != "#"]
+    rows = [_NAMED_COLOR.fullmatch(line) for line in lines]
+    if rows and rows[0] is None:  # it names the columns
+        rows = rows[1:]
+    found: dict[Color, str] = {}
+    for row in rows:
+        if row is None:
+            return {}
+        red, green, blue = (int(row[level]) for level in ("red", "green", "blue"))
+        name = (row["before"] or row["after"]).strip(' \t,:;"')
+        if not name or max(red, green, blue) > 255 or (red, green, blue) in found:
+            return {}
+        found[red, green, blue] = name
+    return found if len(found) <= IGNORED else {}
+
+
+def _colors_of_json(text: str) -> dict[Color, str]:
+    try:
+        told = json.loads(text)
+        names = {int(number): name for number, name in told["label_map"].items()}
+        colors = [
+            (int(red), int(green), int(blue)) for red, green, blue in told["segmentation_colors"]
+        ]
+        found = {color: str(names[at]) for at, color in enumerate(colors)}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+    return found if len(found) == len(colors) <= IGNORED else {}
 
 
 def colors_in(text: str, path: str) -> dict[Color, int]:
