@@ -19,6 +19,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.printable import utf8_text
 from dsprep.storage.files import system_path
+from dsprep.workers.worker import brief
 
 if TYPE_CHECKING:
     from dsprep.storage.stored import Pages
@@ -84,6 +85,7 @@ def scan_below(
             level += [found for found in scanned.directories if only is None or found.path in only]
 
 
+@brief
 def scan_directories(task: tuple[str, Sequence[DirectoryToScan], frozenset[str] | None]) -> Scanned:
     """List some directories below a root, on a disk, in a worker."""
     root, directories, extensions = task

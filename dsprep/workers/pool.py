@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fcntl import F_GETFL, fcntl
 from stat import S_ISREG
+from time import monotonic
 from typing import TypeAlias, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
@@ -23,13 +24,14 @@ from dsprep.opening import began_in
 from dsprep.progress import WAITS
 from dsprep.units import format_count
 from dsprep.workers.executor import Executor, WorkerFailed
-from dsprep.workers.worker import Report, pack, receive, send
+from dsprep.workers.worker import Report, is_brief, pack, receive, send
 
 A = TypeVar("A")
 R = TypeVar("R")
 Worker: TypeAlias = "subprocess.Popen[bytes]"
 
 _BEAT = 1.0  # maximum seconds between two calls of `beat`
+_PATIENCE = 0.02  # seconds for which brief calls wait for a worker that is busy
 
 
 def available_cores() -> int:
@@ -54,9 +56,10 @@ def _files_to_read() -> list[int]:
 class Pool(Executor):
     """Some worker processes of this machine.
 
-    A worker is started when there is a task for it that no other is free for. A call that only
-    waits from some point on, for a disk or the network, says so by `yield_core`: its worker then
-    begins the next task, and has two at most.
+    A worker is started when there is a task for it that no other is free for; if tasks are `brief`,
+    only when one has waited longer than most take. A call that only waits from some point on, for a
+    disk or the network, says so by `yield_core`: its worker then begins the next task, and has two
+    at most.
     """
 
     def __init__(self, workers: int, ahead: Sequence[str] = ()) -> None:
@@ -119,6 +122,7 @@ class Pool(Executor):
         yielding: set[int] = set()  # the calls that only wait, and use no core
         name = (function.__module__, function.__qualname__)
         failed: Exception | None = None
+        patient_until = monotonic() + _PATIENCE if is_brief(function) else 0.0
 
         def free_worker() -> Worker | None:
             has: dict[Worker, list[int]] = {worker: [] for worker in self._workers}
@@ -131,6 +135,8 @@ class Pool(Executor):
             while failed is None and len(calls) - len(yielding) < self.size:
                 worker = free_worker()
                 if worker is None and len(self._workers) == self.size:
+                    return
+                if worker is None and self._workers and monotonic() < patient_until:
                     return
                 if (following := next(waiting, None)) is None:
                     return
@@ -157,7 +163,12 @@ class Pool(Executor):
             hand_out()
             # After an error, calls that only wait are nearly done: their shards are kept.
             while calls if failed is None else yielding:
-                ready = selector.select(None if beat is None else _BEAT)
+                patience = patient_until - monotonic()
+                ready = selector.select(
+                    patience if patience > 0 else None if beat is None else _BEAT
+                )
+                if patience > 0:
+                    hand_out()
                 if beat is not None:
                     beat()
                 for key, _ in ready:

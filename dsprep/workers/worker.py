@@ -25,6 +25,7 @@ from dsprep.progress import WAITS
 Report = Callable[..., None]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 _FRAME = struct.Struct("<Q")
 _REPORT_EVERY = 256  # samples between two progress reports
@@ -80,6 +81,17 @@ def machine_name() -> str:
     import platform  # slow to load, and few calls need it
 
     return _machine[0] or platform.node()
+
+
+def brief(function: F) -> F:
+    """Mark a function most calls of which end sooner than a worker is started."""
+    function.brief = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_brief(function: Callable[..., object]) -> bool:
+    """Return whether a function is marked as `brief`."""
+    return getattr(function, "brief", False)
 
 
 def counted(

@@ -11,7 +11,7 @@ from typing import Any
 
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.progress import WAITS
-from dsprep.workers.worker import yield_core
+from dsprep.workers.worker import brief, yield_core
 
 
 def slow_square(number: int) -> int:
@@ -161,3 +161,9 @@ def not_here(_: object) -> None:
 
 def working_directory(_: object) -> str:
     return str(Path.cwd())
+
+
+@brief
+def brief_pid(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()

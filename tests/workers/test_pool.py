@@ -27,6 +27,15 @@ def test_results_are_in_order() -> None:
         assert pool.map(called.slow_square, []) == []
 
 
+@pytest.mark.parametrize(("patience", "workers"), [(60.0, 1), (0.01, 2)])
+def test_brief_calls_wait_for_a_busy_worker(
+    patience: float, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.workers.pool._PATIENCE", patience)
+    with Pool(2) as pool:
+        assert len(set(pool.map(called.brief_pid, [0.1] * workers * 2))) == workers
+
+
 def test_progress_reaches_the_caller() -> None:
     told: list[tuple[Any, ...]] = []
     with Pool(2) as pool:
