@@ -29,10 +29,7 @@ def require_one_tree(root: str, files: Files) -> None:
             named = f"name one of them as the source, dsprep pack {shlex.quote(f'{root}/{deep}')}"
             if files.archive is not None:
                 named = "unpack one of them, and name it as the source"
-            raise SourceError(
-                f"{root}: {high}/ and {deep}/ hold the same images: {named}; to take both, give "
-                "--from images"
-            )
+            raise SourceError(f"{root}: {high}/ and {deep}/ hold the same images: {named}")
 
 
 def _directories(high: str, deep: str) -> tuple[str, str]:
