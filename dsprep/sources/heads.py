@@ -69,6 +69,8 @@ _LABELS = pattern(
     r'"(?:labels?|class(?:es|_name)?|categor(?:y|ies)|annotations?|objects?|shapes|bbox|boxes|captions?'
     r'|texts?|keypoints|tags|attributes)"\s*:'
 )
+_PIXELS = pattern(r"(?i)(?:\bpixel_?\d+[\"',]+){3}")
+_IN_A_CELL = pattern(r"\bpixels\b")  # of FER2013
 
 
 def _is_of_takeout(text: str) -> bool:
@@ -181,6 +183,12 @@ def begins_like_image(head: bytes) -> bool:
     except BadImage:
         return False
     return True
+
+
+def pixel_columns(path: str, head: bytes) -> str:
+    """Return how `--pixel-columns` names those of a table, as Kaggle's MNIST has; else nothing."""
+    first = text_of(head).partition("\n")[0] if extension_in(path) == ".csv" else ""
+    return "pixel*" if _PIXELS.search(first) else "pixels" if _IN_A_CELL.search(first) else ""
 
 
 def read_heads(

@@ -31,6 +31,7 @@ from dsprep.sources.heads import (
     may_be_of_image,
     may_have_annotations,
     needs_a_look,
+    pixel_columns,
     read_heads,
 )
 from dsprep.sources.kind import HEAD
@@ -87,7 +88,6 @@ _ARCHIVE = pattern(r"(?i)\.(?:zip|tar|tgz|tar\.gz)$")
 _CELLS = pattern(r"[,;\t| ]+")
 _STRING = pattern(r'"((?:[^"\\]|\\.){1,300})"')
 _NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
-_PIXELS = pattern(r"(?i)(?:\bpixel_?\d+[\"',]+){3}")
 _COUNT = pattern(r"#\d+$")  # how Flickr's captions number those of an image
 
 
@@ -293,7 +293,7 @@ def _said_of(
     if is_bare:
         matrices = (path for path in others if extension_in(path) == ".mat")
         told = {path: Finding("left-over", path, OF_MATLAB) for path in matrices} | told
-        pixels = (path for path, head in others.items() if _has_pixels(path, head))
+        pixels = (path for path, head in others.items() if pixel_columns(path, head))
         told |= {path: Finding("left-over", path, PIXELS) for path in pixels}
     if not source.chooses:
         return told | said, notes
@@ -340,12 +340,6 @@ def _names_in(
             takes = "--list takes a list" if is_list else "--labels takes the labels of a table"
             notes.append(not_read(f"{path} {NAMES} {named}", takes))
     return told, notes
-
-
-def _has_pixels(path: str, head: bytes) -> bool:
-    """Return whether a table begins with the names of columns of pixels, as Kaggle's MNIST does."""
-    is_table = extension_in(path) == ".csv"
-    return is_table and _PIXELS.search(text_of(head).partition("\n")[0]) is not None
 
 
 def not_read(what: str, why: str = "") -> Finding:

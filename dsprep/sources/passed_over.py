@@ -242,6 +242,11 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
                 return
         except DsprepError as error:
             why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"
+            # several columns are called like labels: each of them can be taken
+            named = re.search(r"--label-column (\S+) or ", str(error))
+            if option == "--labels" and named is not None:
+                yield f"to take it in: {option} {shlex.quote(value)} --label-column {named[1]}"
+                return
     if why and finding.detail.startswith((NAMES, *_OF_IMAGES)):
         yield why.partition("\n")[0]
 

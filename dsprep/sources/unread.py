@@ -55,6 +55,8 @@ _OCHUMAN = "take those of the same authors in COCO's form, ochuman_coco_format_*
 _KEYPOINTS = "write COCO's JSON of their keypoints, with category_id and bbox of each object"
 _SBD = "write the field Segmentation of each into a PNG, and give their directory with --masks"
 
+_VERTEX = r"(?:TRAIN(?:ING)?|VALIDAT(?:E|ION)|TEST|UNASSIGNED),gs://.*"
+_YOLO_V4 = r"\S+\.\w+(?: \d+,\d+,\d+,\d+,\d+)+"  # a.jpg 1,2,3,4,CLASS 5,6,7,8,CLASS
 _PREFIXES = (
     "call each metadata.jsonl, beside its images, with file_name for image: their texts are fields"
 )
@@ -109,6 +111,8 @@ UNREAD = (
     Unread("Scale", _JSON, ('"task_id"', '"response"')),
     Unread("Label Studio's JSON-MIN", _JSON, ('"annotation_id"', '"annotator"'), (),
            "export the project as JSON, and give that with --annotations"),
+    Unread("YOLOv4's PyTorch", _TXT, (), (_YOLO_V4,), "export them as YOLO, COCO or Pascal VOC"),
+    Unread("Vertex AI", r"\.csv$", (), (_VERTEX,)),
     Unread("Vertex AI", r"\.jsonl$", ('"imageGcsUri"',)),
     Unread("Azure ML", r"\.jsonl$", ('"image_url"', '"topX"|"polygon"')),
     Unread("GeoJSON", r"\.geojson$", ('"FeatureCollection"',)),

@@ -85,6 +85,7 @@ HEADS_OF_KINDS = {
         "x.json",
         '[{"image": "000.jpg", "annotator": 1, "annotation_id": 1',
     ),
+    "YOLOv4's PyTorch": ("_annotations.txt", "000.jpg 1,2,3,4,0 5,6,7,8,1\n001.jpg 1,2,3,4,0\n"),
     "Vertex AI": ("x.jsonl", '{"imageGcsUri": "gs://b/000.jpg"}\n'),
     "Azure ML": ("x.jsonl", '{"image_url": "000.jpg", "label": [{"topX": 0.1}]}\n'),
     "GeoJSON": ("x.geojson", '{"type": "FeatureCollection", "features": []}'),
@@ -999,5 +1000,25 @@ def test_tables_of_pixels_beside_pictures_stop_the_command(tmp_path: Path) -> No
     assert f"SOURCE {root}/train.csv and --pixel-columns 'pixel*'" in str(caught.value)
     (root / "signs.png").unlink()
     (root / "sample_submission.csv").write_text("ImageId,Label\n")
-    with pytest.raises(SourceError, match=f"dsprep pack {root}/train.csv$"):
+    given = re.escape(f"dsprep pack {root}/train.csv --pixel-columns 'pixel*'")
+    with pytest.raises(SourceError, match=f"{given}$"):
         read(root)
+
+
+def test_of_several_columns_of_labels_one_is_offered(tmp_path: Path) -> None:
+    head = "image_name,diagnosis,benign_malignant,target\n"
+    rows = "".join(f"{name},unknown,benign,{at % 2}\n" for at, name in enumerate("abcd"))
+    images = {f"train/{name}.jpg": None for name in "abcd"}
+    tables = {"test.csv": "image_name,sex\na,male\n", "train.csv": head + rows}
+    root = write(tmp_path, images | tables)
+    with pytest.raises(SourceError) as caught:
+        require_nothing_left(make_source(root), read(root))
+    offered = f"to take it in: --labels {root}/train.csv --label-column target"
+    assert offered in str(caught.value)
+
+
+def test_classes_in_the_names_of_one_side_are_offered(tmp_path: Path) -> None:
+    names = [f"train/{name}.{at}.jpg" for name in ("cat", "dog") for at in range(3)]
+    root = write(tmp_path, dict.fromkeys([*names, "test1/1.jpg", "test1/2.jpg"]))
+    said = notes(read(root)[1])
+    assert "takes 2 classes from file names: cat, dog; for train/ alone: dsprep pack " in said

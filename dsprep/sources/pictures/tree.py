@@ -31,7 +31,7 @@ from dsprep.places.scan import RunAll, scan_below
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import IMAGE, LABEL, Field, Schema
 from dsprep.sources.advice import DIRECTORY_AS_LIST, TABLE_BESIDE, advise
-from dsprep.sources.heads import is_harmless
+from dsprep.sources.heads import head_of, is_harmless, pixel_columns
 from dsprep.sources.labels.classes import (
     depth_unless_classes,
     hint_in_names,
@@ -139,14 +139,28 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
             more = [*more, Finding("note", "", said)]
     notes += [*more, *_note_on_levels(classes or ())]
     tells_none = numbers is None or (len(classes or ()) == 1 and source.label_regex is None)
-    if tells_none and (hint := hint_in_names(below)):
-        notes.append(Finding("note", "", hint))
+    if tells_none:
+        notes += _hints_in_names(table, below, sides, root)
     catalog = Catalog(table, root, classes, files.reader or FileReader(root), sides=sides)
     catalog = replace(catalog, inferred=tuple(_inferred(source, catalog, depth, listed)))
     if numbers is not None:
         catalog = _with_labels(catalog, numbers)
     catalog = replace(catalog, table=compact(catalog.table.get_columns()))
     return catalog, [*files.findings, *notes]
+
+
+def _hints_in_names(
+    table: pl.DataFrame, below: pl.Series, sides: Sequence[str], root: str
+) -> Iterator[Finding]:
+    """Say how ``--label-regex`` takes classes from the names of files, of all or of one side."""
+    if hint := hint_in_names(below):
+        yield Finding("note", "", hint)
+        return
+    for at, side in enumerate(sides):  # images for tests have numbers, as in Dogs vs. Cats
+        own = table["path"].filter(table["side"] == at)
+        if len(own) and (hint := hint_in_names(own)):
+            top = shlex.quote(own[0][: own[0].index(f"{side}/") + len(side)])
+            yield Finding("note", "", f"{hint}; for {side}/ alone: dsprep pack {root}/{top}")
 
 
 def _note_on_levels(classes: Sequence[str]) -> Iterator[Finding]:
@@ -319,7 +333,9 @@ def _what_else(files: Files, source: Source) -> str:
     alone = [path for path in paths if _READ_ALONE.search(path) and not is_harmless(path)]
     if alone and files.others is None:
         chosen = min(alone, key=lambda path: ("test" in posixpath.basename(path).lower(), path))
-        first = shlex.quote(os.path.join(source.root, chosen))
+        path = os.path.join(source.root, chosen)
+        pixels = pixel_columns(path, head_of(path) or b"")
+        first = shlex.quote(path) + (f" --pixel-columns {shlex.quote(pixels)}" if pixels else "")
         return f"{found}: to read a table or an archive, name it as the source: dsprep pack {first}"
     return found
 
