@@ -99,9 +99,9 @@ _RESHARD = "webdataset, cut again"
 _SHARDED = ("small", "photos")
 
 _COPIES = (
-    ("webdataset", ("ShardWriter",), None, {"small": 6, "photos": 3}),
+    ("webdataset", ("ShardWriter",), None, {"small": 4.5, "photos": 2.5}),
     ("tfrecord", ("TFRecordWriter",), None, {"small": 4.5, "photos": 4.5}),
-    ("recordio", _IM2REC, "im2rec, the best", {"small": 4.5, "photos": 2.7}),
+    ("recordio", _IM2REC, "im2rec, the best", {"small": 4.5, "photos": 3}),
     ("mds", ("MDSWriter",), "MDSWriter, 1 process", {"small": 3, "photos": 3}),
     ("mds", ("MDSWriter, 2 processes",), "MDSWriter, 2 processes", {"small": 1.5, "photos": 1.5}),
 )
@@ -129,7 +129,7 @@ RACES = (
             at_most=True,
             unchecked=_NONE,
         )
-        for data, bound in (("small", 2.7), ("photos", 1.1))
+        for data, bound in (("small", 2.2), ("photos", 1))
     ),
     *(
         Race(work, contest, ("im2rec, 2 threads",), bound, ours=ours)
@@ -183,7 +183,7 @@ RACES = (
         "pack of 600 small images",
         "start/few",
         ("import polars",),
-        2,
+        1.6,
         at_most=True,
         against='`python -c "import polars"`',
         charted=False,
@@ -192,7 +192,7 @@ RACES = (
         "pack of 100,000 images with 800,000 boxes",
         "annotations/boxes",
         ("dsprep, without boxes",),
-        1.5,
+        2,
         at_most=True,
         charted=False,
         against="the same without boxes",
@@ -265,9 +265,9 @@ _FIDELITY = (
     ("resize/large", "dsprep, 2 workers", 0, 0),
 )
 LIMITS = (
-    Limit("plan of a `.lst` (dry run)", "listed", ("dry-run/",), 500 * MB),
-    # what dsprep takes for any plan, and 60 bytes a sample
-    Limit("plan of 10,000,000 synthetic samples", "–", ("plan",), 675 * MB),
+    Limit("plan of a `.lst` (dry run)", "listed", ("dry-run/",), 450 * MB),
+    # what dsprep takes for any plan, and 70 bytes a sample
+    Limit("plan of 10,000,000 synthetic samples", "–", ("plan",), 800 * MB),
     Limit("whatever is done to lists", "listed", ("lst-", "split/"), 1000 * MB),
     Limit("stream of one shard, webdataset → tfrecord", "photos", ("stream-convert/",), 150 * MB),
     *(
