@@ -19,6 +19,7 @@ import dsprep
 from dsprep.formats import SHARDED
 from dsprep.sources.kinds import KINDS
 from dsprep.sources.pictures.images_kind import ImagesKind
+from tests.images import image_folder
 from tests.sources.contract import all_made
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
@@ -249,6 +250,22 @@ def imported_by_workers(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return {name.removeprefix("dsprep.") for name in imported} & MODULES.keys()
 
 
+# What a folder of images needs nothing of: kinds of sources and annotations load what reads them
+# when they claim a source, and formats when a name or an option asks for them.
+NOT_FOR_A_FOLDER = [
+    *("benching*", "editing*", "inspecting*", "pages*", "splitting*", "syncing*", "training*"),
+    *("dataset.joined", "lists.[cdefm]*", "places.match", "plan.saved", "plan.select"),
+    *("plan.tables", "plan.values", "run.join*", "run.preview", "run.stream", "storage.s3.*"),
+    *("formats.a[nr]*", "formats.csv*", "formats.litdata*", "formats.mds*", "formats.offset_table"),
+    *("formats.p*", "formats.recordio*", "formats.tfrecord*"),
+    *("sources.annotated.annotated", "sources.annotated.boxes", "sources.annotated.mask_*s"),
+    *("sources.labels.arrange", "sources.labels.c[eh]*", "sources.labels.table"),
+    *("sources.pictures.parts", "sources.pictures.pixels", "sources.shards.shards"),
+    *("sources.tables.arrays", "sources.tables.csv_rows", "sources.tables.parquet"),
+    *("sources.tables.stack_*", "sources.tables.stacks", "sources.tables.tabular"),
+]
+
+
 def loaded_by(code: str) -> set[str]:
     """Run Python code in a process of its own; return the slow packages that it loaded."""
     report = f"import sys; print(*set({sorted(SLOW)!r}).intersection(sys.modules))"
@@ -353,6 +370,25 @@ def test_workers_load_nothing_slow(tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_polars_is_loaded_while_workers_list_the_source() -> None:
     assert "polars" not in loaded_by("import dsprep.run.augment, dsprep.run.write")
+
+
+def test_pack_of_a_folder_loads_little(tmp_path: Path) -> None:
+    image_folder(tmp_path / "in")
+    code = """
+import sys
+from dsprep.__main__ import main
+sys.argv = ["dsprep", "pack", "in", "out", "--to", "webdataset", "--quiet", "-j", "1"]
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    modules = {name.removeprefix("dsprep.") for name in done.stdout.split()} & MODULES.keys()
+    assert "formats.webdataset" in modules
+    assert not [name for name in modules if matches(name, NOT_FOR_A_FOLDER)]
 
 
 def test_importing_dsprep_loads_nothing_slow() -> None:
