@@ -67,7 +67,7 @@ LAYOUTS: dict[str, Set] = {
     "coco of instances and persons": {
         **IMAGES,
         "annotations/instances_val.json": coco([*IMAGES], [box(1, 1)]),
-        "annotations/person_keypoints_val.json": coco([*IMAGES], [box(1, 1)]),
+        "annotations/person_keypoints_val.json": coco([*IMAGES], [box(2, 1)]),
     },
     "coco and yolo": {
         **IMAGES,

@@ -190,7 +190,7 @@ class TestCoco:
         root = write(tmp_path / "apart", {**dict.fromkeys(NAMES), **files})
         catalog, findings = _read(root)
         assert told(catalog)["a.jpg"]["caption"] == ("x",) and len(catalog) == 2
-        assert "1 image that captions or labels alone name, left out: c.jpg" in notes(findings)
+        assert "1 image that no file of boxes lists, left out: c.jpg" in notes(findings)
 
     def test_where_the_output_has_no_place_for_texts(self, tmp_path: Path) -> None:
         root = write(tmp_path / "set", self.SET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -612,7 +613,7 @@ def test_labels_of_images_beside_boxes(tmp_path: Path) -> None:
         assert "2 annotations without a box or a polygon, so that their categories" in notes(
             findings
         )
-        assert ("1 image that captions or labels alone name" in notes(findings)) == bool(number)
+        assert ("1 image that no file of boxes lists" in notes(findings)) == bool(number)
     several = [*labels, {"id": 20, "image_id": 1, "category_id": 3}]
     root = write(tmp_path / "tags", {"a.jpg": None, "boxes.json": coco(["a.jpg"], several[:1])})
     (root / "boxes.json").write_text(coco(["a.jpg"], [box(1, 1), several[0], several[2]]))
@@ -625,3 +626,37 @@ def test_labels_of_images_beside_boxes(tmp_path: Path) -> None:
     )
     report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
     assert [each.path for each in report.rejects] == ["0.jpg"]
+
+
+def test_keypoints_of_persons_join_the_instances(tmp_path: Path) -> None:
+    """COCO has the objects of its instances again in its person_keypoints, with the same ids."""
+    images = ["a.jpg", "b.jpg"]
+    points = {"keypoints": [1, 2, 2], "num_keypoints": 1}
+    instances = [box(1, 1), box(2, 1, 7), box(3, 2)]
+    persons = [box(1, 1, **points), box(3, 2, **points), box(8, 2, **points)]
+    files = {
+        **dict.fromkeys(f"val2017/{name}" for name in images),
+        "train2017/c.jpg": None,
+        "annotations/instances_train2017.json": coco(["c.jpg"], [box(5, 1)]),
+        "annotations/instances_val2017.json": coco(images, instances),
+        "annotations/person_keypoints_train2017.json": coco(["c.jpg"]),
+        "annotations/person_keypoints_val2017.json": coco(images, persons),
+    }
+    root = write(tmp_path / "coco", files)
+    shutil.make_archive(str(root), "zip", root)
+    for place in (root, root.with_suffix(".zip")):
+        catalog, findings = read(place)
+        found = {
+            path: [(each.id, each.number, bool(each.keypoints)) for each in own.items]
+            for path, own in objects(catalog).items()
+        }
+        assert found == {
+            "val2017/a.jpg": [(2, 1, False), (1, 0, True)],
+            "val2017/b.jpg": [(3, 0, True), (8, 0, True)],
+            "train2017/c.jpg": [(5, 0, False)],
+        }
+        assert sides(catalog)["val2017/a.jpg"] == "val2017"
+        said = "2 of 4 objects have keypoints of another file, which has 1 further object"
+        assert said in notes(findings)
+    report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
+    assert (report.samples, report.rejects, report.sides) == (3, [], {"train2017": 1, "val2017": 2})

@@ -944,8 +944,10 @@ def test_a_table_of_classes_is_a_note(tmp_path: Path) -> None:
 
 def test_inspect_shows_the_images_of_what_cannot_be_packed(tmp_path: Path) -> None:
     boxes = "image,bbox\n" + "".join(f'{each},"[30, 5, 30, 40]"\n' for each in IMAGES)
-    told = coco([*IMAGES], [box(1, 1)])
-    both = {f"annotations/{name}_val.json": told for name in ("instances", "person_keypoints")}
+    both = {
+        f"annotations/{name}_val.json": coco([*IMAGES], [box(id, 1)])
+        for id, name in enumerate(("instances", "person_keypoints"))
+    }
     root = write(tmp_path / "set", IMAGES | both)
     report = dsprep.inspect(str(root), workers=1)
     assert report.samples == len(IMAGES)

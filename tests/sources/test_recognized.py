@@ -349,7 +349,8 @@ def test_one_file_of_coco_without_a_side(tmp_path: Path) -> None:
 
 
 def test_files_of_coco_itself(tmp_path: Path) -> None:
-    files = COCO | {"annotations/person_keypoints_val2017.json": coco(["b.jpg"])}
+    persons = coco(["b.jpg"], [box(999, 1)])
+    files = COCO | {"annotations/person_keypoints_val2017.json": persons}
     with pytest.raises(SourceError) as refused:
         read(write(tmp_path, files))
     one = "--annotations {0}instances_train2017.json --annotations {0}instances_val2017.json, or "

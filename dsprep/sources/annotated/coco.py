@@ -6,14 +6,16 @@ The annotations of an image may lie anywhere in the file. Only where each begins
 from __future__ import annotations
 
 import hashlib
+import os
 import posixpath
 import re
+import shlex
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dsprep.annotations.coco import parse, parse_boxes
@@ -69,12 +71,17 @@ _LONGEST_FORM = 1 << 14  # characters
 _SOME = 1 << 22  # characters of annotations that are matched at once
 
 Place: TypeAlias = bytes
-"""Numbers of 64 bits: id, file, width and height of an image; offset and size of annotations."""
+"""Numbers of 64 bits: id, file, width and height of an image; place and size of annotations.
+
+A place in several files has the number of its file above the offset.
+"""
 HeldPlace: TypeAlias = tuple[Any, ...]
 """Id, width and height of an image; the text of each annotation, of a file that is in memory."""
 
 
 _LISTS = ("images", "annotations", "categories")
+_OFFSET_BITS = 44
+_OFFSET = (1 << _OFFSET_BITS) - 1
 
 
 class _Digest:
@@ -100,6 +107,7 @@ class CocoFile(NamedTuple):
     side: str = ""  # the side that its images are, if that is known
     data: bytes | None = None  # its content, if it lies in an archive
     pngs: str | None = None  # the directory of its PNGs, if it is panoptic
+    joins: bool = False  # whether its annotations say more of those of other files, by their ids
 
 
 def _extent(width: int, height: int) -> Extent | None:
@@ -142,17 +150,16 @@ class CocoAnnotations(Annotations):
     ) -> tuple[dict[int, Objects], int]:
         """Return objects by position, of images with boxes alone, and the position behind them."""
         images, counts = list[tuple[int, Extent | None]](), list[int]()
-        of_file, offsets, sizes = list[int](), list[int](), list[int]()
+        places_of, sizes = list[int](), list[int]()
         found = dict[int, Objects]()
         stop, size = first, 0
         while stop < len(places) and size < _AT_ONCE:
             if places[stop] is not None:
-                _, file, width, height, *spans = memoryview(places[stop]).cast("q")
+                _, _, width, height, *spans = memoryview(places[stop]).cast("q")
                 if spans:
                     images.append((stop, _extent(width, height)))
                     counts.append(len(spans) // 2)
-                    of_file += [file] * counts[-1]
-                    offsets += spans[::2]
+                    places_of += spans[::2]
                     sizes += spans[1::2]
                     size += sum(spans[1::2])
                 else:
@@ -163,7 +170,9 @@ class CocoAnnotations(Annotations):
         import polars as pl
 
         texts = [""] * len(sizes)
-        table = pl.DataFrame({"file": of_file, "offset": offsets, "size": sizes})
+        place = pl.col("place")
+        table = pl.DataFrame({"place": places_of, "size": sizes})
+        table = table.select(file=place // (1 << _OFFSET_BITS), offset=place & _OFFSET, size="size")
         file, start, end, data = -1, 0, 0, ""
         with suppress(OSError):  # an error is reported for each image that the file concerns
             for number, own, offset, size in table.with_row_index().sort("file", "offset").rows():
@@ -186,17 +195,24 @@ class CocoAnnotations(Annotations):
         if isinstance(place, tuple):
             _, width, height, *texts = place
         else:
-            _, number, width, height, *spans = memoryview(place).cast("q")
-            texts = self._texts(files[number], spans) if spans else []
+            _, _, width, height, *spans = memoryview(place).cast("q")
+            texts = [*self._texts(files, spans)]
         return Objects(parse(texts, self.classes) if texts else (), _extent(width, height))
 
-    def _texts(self, file: OpenFile, spans: Sequence[int]) -> list[bytes]:
-        start, stop = spans[0], spans[-2] + spans[-1]
+    def _texts(self, files: OpenFiles, spans: Sequence[int]) -> Iterator[bytes]:
         pairs = zip(spans[::2], spans[1::2], strict=True)
-        if stop - start >= sum(spans[1::2]) + _NEAR:
-            return [read_at(file, size, at) for at, size in pairs]
-        data = read_at(file, stop - start, start)  # what lies near is read at once
-        return [data[at - start : at - start + size] for at, size in pairs]
+        for number, own in groupby(pairs, key=lambda pair: pair[0] >> _OFFSET_BITS):
+            yield from _near(files[number], [(place & _OFFSET, size) for place, size in own])
+
+
+def _near(file: OpenFile, spans: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """Read spans of a file, which are sorted; what lies near one another is read at once."""
+    start, stop = spans[0][0], sum(spans[-1])
+    if stop - start >= sum(size for _, size in spans) + _NEAR:
+        yield from (read_at(file, size, at) for at, size in spans)
+    else:
+        data = read_at(file, stop - start, start)
+        yield from (data[at - start : at - start + size] for at, size in spans)
 
 
 class CocoPlaces(Frozen, Sequence[Any], eq=False):
@@ -204,7 +220,7 @@ class CocoPlaces(Frozen, Sequence[Any], eq=False):
 
     images: array[int]  # id, file, width and height of each
     starts: array[int]  # the first span of each image, and at last the number of spans
-    spans: array[int]  # offset and size of each
+    spans: array[int]  # place and size of each
     held: Sequence[bytes]  # the files, if they are in memory
 
     def __len__(self) -> int:
@@ -215,8 +231,11 @@ class CocoPlaces(Frozen, Sequence[Any], eq=False):
         image = self.images[4 * number : 4 * number + 4]
         if not self.held:
             return (image + spans).tobytes()
-        pairs, data = zip(spans[::2], spans[1::2], strict=True), self.held[image[1]]
-        return (image[0], *image[2:], *(data[start : start + size] for start, size in pairs))
+        texts = (
+            self.held[place >> _OFFSET_BITS][(start := place & _OFFSET) : start + size]
+            for place, size in zip(spans[::2], spans[1::2], strict=True)
+        )
+        return (image[0], *image[2:], *texts)
 
 
 class _Read:
@@ -315,19 +334,19 @@ class _Read:
             column.append(number)
 
     def move_images(
-        self, files: int, drawn: Collection[int], labels: Collection[int]
+        self, files: int, drawn: Collection[int], others: Collection[int]
     ) -> tuple[bool, Sequence[Sequence[str] | None]]:
         """Let one file list each image; return whether there are captions alone, and these.
 
         Args:
             files: How many files there are.
-            drawn: Those that have objects.
-            labels: Those that have labels of images.
+            drawn: Those that have objects, and list the images.
+            others: Those that have labels of images, or more of the same objects.
         """
-        of_labels = frozenset(labels).difference(drawn) if drawn else frozenset[int]()
-        if not self.captions.texts and not of_labels:
+        further = frozenset(others).difference(drawn) if drawn else frozenset[int]()
+        if not self.captions.texts and not further:
             return False, ()
-        apart = self.captions.files_of_these(drawn).union(of_labels)
+        apart = self.captions.files_of_these(drawn).union(further)
         is_alone = len(apart) == files
         moved = self.captions.move(self.images, self.names, () if is_alone else apart)
         self.images = dict(moved.numbers)
@@ -407,7 +426,8 @@ def scan_coco(
     if 10 * table.filter(is_label).select("file", "image").n_unique() < len(read.names):
         is_label = pl.lit(False)  # objects that lack their box, whose images are rejects
     of_objects, of_labels = ({*table.filter(each)["file"]} for each in (~is_label, is_label))
-    is_alone, captions = read.move_images(len(files), of_objects, of_labels)
+    joining = {at for at, file in enumerate(files) if file.joins}
+    is_alone, captions = read.move_images(len(files), of_objects - joining, of_labels | joining)
     names, ids, numbers = _classes(read.categories, classes, where)
     images = pl.DataFrame(
         [(*key, number) for key, number in read.images.items()],
@@ -417,14 +437,15 @@ def scan_coco(
     table = table.join(images, on=["file", "image"], how="left", maintain_order="left")
     _require_known(table, read, where)
     labels = table.filter(is_label & (pl.col("number") != LOST)).select("number", "category")
-    table = table.filter(~is_label)
+    table, joined = _joined(table.filter(~is_label & (pl.col("number") != LOST)), files)
     repeated = table.filter(pl.col("id") >= 0).select("file", "id")
     twice = repeated.filter(repeated.is_duplicated())["id"].unique().sort().cast(str).to_list()
-    findings = [*read.notes(where)]
+    findings = [*read.notes(where), *joined]
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
-    table = table.select("number", "offset", "size").sort("number", maintain_order=True)
+    place = pl.col("offset") + pl.col("file") * (1 << _OFFSET_BITS)
+    table = table.select("number", "size", place=place).sort("number", maintain_order=True)
     sizes = table.group_by("number").agg(pl.len(), pl.col("size").sum())
     kept = images.select("number").filter(pl.col("number") != LOST).unique().sort("number")
     of_image = kept.join(sizes, on="number", how="left", maintain_order="left").fill_null(0)
@@ -447,7 +468,7 @@ def scan_coco(
     if is_alone:  # without a field of objects, which nothing tells
         findings.append(Finding("note", "", f"{where}: ids of images not kept"))
         return Scan(None, read.names, (), (), (), (), *told, sides=sides, values=values)
-    spans = by_rows(table.select("offset", "size"), "q")
+    spans = by_rows(table.select("place", "size"), "q")
     own, states = (tuple(getattr(each, name) for each in copies) for name in ("path", "state"))
     annotations = CocoAnnotations(own, states, numbers)
     for each in copies:
@@ -467,6 +488,35 @@ def scan_coco(
         values=values,
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
     )
+
+
+def _joined(
+    table: pl.DataFrame, files: Sequence[CocoFile]
+) -> tuple[pl.DataFrame, Sequence[Finding]]:
+    """Return annotations without those that one of the same id says more of, and a note."""
+    import polars as pl
+
+    joining = [at for at, file in enumerate(files) if file.joins]
+    more = table.filter(pl.col("file").is_in(joining) & (pl.col("id") >= 0))
+    if more.is_empty():
+        return table, ()
+    own, same = table.filter(~pl.col("file").is_in(joining)), ["number", "id", "category"]
+    found = more.join(own, on=same, how="semi")
+    if found.is_empty():
+        parts = ([each.path for each in files if each.joins is joins] for joins in (False, True))
+        given = (" ".join(f"--annotations {shlex.quote(path)}" for path in own) for own in parts)
+        raise SourceError(
+            f"{os.path.dirname(files[0].path)}: has files of instances and of person_keypoints for "
+            f"the same images, and no ids in common: give those to take: {', or '.join(given)}"
+        )
+    lost = table.height - own.height - found.height
+    said = f"{found.height:,} of {own.height:,} objects have keypoints of another file"
+    said += f", which has {format_count(lost, 'further object')}" if lost else ""
+    rest = own.join(found, on=same, how="anti")
+    others = table.filter(pl.col("file").is_in(joining))
+    whole = pl.concat([rest, others]).sort("number", "file", "offset")
+    where = format_some([files[at].path for at in joining])
+    return whole, [Finding("note", "", f"{where}: {said}")]
 
 
 def _labels(table: pl.DataFrame, codes: Mapping[int, int], images: int, classes: int) -> pl.Series:

@@ -15,7 +15,7 @@ from dsprep.units import format_count, format_some, quoted_names
 
 CAPTION = "caption"  # the name of the field
 LOST = -1
-"""Stands for the number of an image that only captions or labels name."""
+"""Stands for the number of an image that no file of objects lists."""
 
 _DRAWN = frozenset(("bbox", "segmentation", "keypoints"))
 _KNOWN = frozenset(("id", "image_id", "category_id", CAPTION))
@@ -74,7 +74,7 @@ class CocoCaptions:
         Args:
             images: The number of each image, by the file that lists it and its id there.
             names: The names of the images.
-            apart: The files of captions or labels alone; none if there are no other files.
+            apart: The files that have no objects of their own; none if there are no others.
         """
         kept = [number for (file, _), number in images.items() if file not in apart]
         by_name = {names[number]: at for at, number in enumerate(kept)}
@@ -100,6 +100,6 @@ class CocoCaptions:
         if self._lost:
             count = format_count(len(self._lost), "image")
             notes.append(
-                f"{count} that captions or labels alone name, left out: {format_some(self._lost)}"
+                f"{count} that no file of boxes lists, left out: {format_some(self._lost)}"
             )
         yield from (Finding("note", "", f"{where}: {note}") for note in notes)

@@ -131,7 +131,6 @@ class CocoKind(AnnotationKind):
             sorted(os.path.join(root, path) for path in own)
             for own in (found.objects, found.captions)
         )
-        _require_one_kind(root, objects)
         scan = _scan(source, place.files, objects, captions)
         if not any(map(_NAMED.search, [*found.objects, *found.captions])):
             require_most(scan, place, [*found.objects, *found.captions][0])
@@ -217,18 +216,10 @@ def json_files(root: str, named: NamedPath, usual: re.Pattern[str]) -> Iterable[
     return sorted(each for each in inside if usual.search(each)) or sorted(inside)
 
 
-def _require_one_kind(root: str, named: Sequence[str]) -> None:
-    """Refuse COCO's own annotations, which have the persons of an image in two files."""
-    parts = {kind: [p for p in named if f"{kind}_" in posixpath.basename(p)] for kind in _OBJECTS}
-    if all(parts.values()):
-        given = (
-            " ".join(f"--annotations {shlex.quote(path)}" for path in paths)
-            for paths in parts.values()
-        )
-        raise SourceError(
-            f"{root}: has files of instances and of person_keypoints for the same images: give "
-            f"those to take: {', or '.join(given)}"
-        )
+def _keypoints_among(named: Sequence[str]) -> Sequence[str]:
+    """Return COCO's files of persons beside those of all instances, which have these as well."""
+    parts = [[p for p in named if f"{kind}_" in posixpath.basename(p)] for kind in _OBJECTS]
+    return parts[1] if all(parts) else ()
 
 
 def require_most(
@@ -261,7 +252,10 @@ def _scan(source: Source, files: Files, objects: Sequence[str], captions: Sequen
 
     top = full_path(source.root)
     not_read = captions if objects and not source.takes_texts else ()
-    found = files_with_sides(source, files, objects or captions)
+    joining = _keypoints_among(objects)
+    listing = [path for path in objects if path not in joining] or captions
+    found = files_with_sides(source, files, listing)
+    found += [each._replace(joins=True) for each in files_with_sides(source, files, joining)]
     if objects and not not_read:
         found += [file._replace(side="") for file in files_with_sides(source, files, captions)]
     paths = frozenset(files.table["path"].to_list())
