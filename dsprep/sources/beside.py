@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.places.names import is_side_alone, is_word_for_files, side_above, usual_side
-from dsprep.sample import image_kind_of
 from dsprep.sources.annotation_kind import DirectoryAbove
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import HEADS_OF_GROUP, NAMING, groups_of, head_of, is_harmless
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.sources.source import Source
 
+_LOSSLESS = frozenset((".png", ".gif", ".bmp", ".tif", ".tiff"))  # others change numbers
 _OF_LISTS = ("meta", "lists", "splits", "imagesets")  # directories that may hold lists of sides
 
 
@@ -115,9 +115,9 @@ def _may_have_masks(entry: DirectoryEntry, name: str) -> bool:
 
 
 def _images_in(path: str, depth: int = 1) -> Iterator[DirectoryEntry]:
-    """Yield the images in a directory or, if it has none, in the first directory in it."""
+    """Yield what may be masks in a directory or, if it has none, in the first directory in it."""
     inside = [*islice(entries(path), SOME)]
-    images = [each for each in inside if image_kind_of(each.name)]
+    images = [each for each in inside if extension_in(each.name) in _LOSSLESS]
     below = min((each.path for each in inside if depth and each.is_dir()), default="")
     if not images and below:
         images = [*_images_in(below, depth - 1)]

@@ -908,7 +908,7 @@ def test_lists_and_masks_beside_the_directory_of_images_are_notes(tmp_path: Path
     images = [f"{each}.jpg" for each in "abcd"]
     root = write(tmp_path, {f"set/images/{each}": None for each in images})
     write(root, {f"set/annotations/{each}_mask.png": None for each in "abcd"})
-    write(root, {f"set/thumbs/{each}": None for each in images})
+    write(root, {f"set/{other}/{each}": None for each in images for other in ("thumbs", "parts")})
     lists = {"train": "".join(f"{each}\n" for each in images[:3]), "val": "d.jpg\n"}
     write(root, {f"set/meta/{side}.txt": text for side, text in lists.items()})
     above = root / "set"
@@ -917,7 +917,7 @@ def test_lists_and_masks_beside_the_directory_of_images_are_notes(tmp_path: Path
     assert f"{above}/meta/train.txt {way}" in said
     masks = f"{above}/annotations has images of the same names and is not read: --masks {above}/ann"
     assert masks in said
-    assert "thumbs" not in said
+    assert "thumbs" not in said and "parts" not in said
     # of a side
     numbers = {f"set/{side}.txt": text.replace("\n", " 0\n") for side, text in lists.items()}
     write(root, {"set/images/val/d.jpg": None, "set/annotations/val/d.png": None} | numbers)
