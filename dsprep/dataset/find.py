@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from dsprep.dataset.manifest import (
-    MANIFEST,
     FileEntry,
     Manifest,
     Recorded,
@@ -26,13 +25,12 @@ from dsprep.dataset.manifest import (
     scratch_of,
     single_of,
 )
+from dsprep.dataset.names import MANIFEST, is_manifest, manifest_beside
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import format_of_file, writes_tree
 from dsprep.frozen import Frozen
-from dsprep.opening import opened
 from dsprep.storage.files import entries, is_file, is_taken
 from dsprep.storage.local import is_scratch
-from dsprep.storage.store import scheme_of, store_of
 
 ReadManifest: TypeAlias = Callable[[str], Manifest]
 """Reads the manifest at a path; raises SourceError if it is not one of this version."""
@@ -110,12 +108,6 @@ class DataSet(Frozen):
 
 
 # What names and manifests tell
-
-
-def is_manifest(path: str) -> bool:
-    """Return whether a file has the name of a manifest."""
-    name = path.rpartition("/")[2]
-    return name == MANIFEST or name.endswith(f".{MANIFEST}")
 
 
 def manifest_names(names: Collection[str]) -> list[str]:
@@ -278,19 +270,6 @@ def data_set_of(
         if format_name in (None, found.manifest.format) and named.issuperset(base_names):
             return found
     return None
-
-
-def manifest_beside(directory: str) -> str:
-    """Return the path of the manifest of a directory that holds shards, or samples, alone.
-
-    It is empty if nothing can lie beside the directory.
-    """
-    plain = directory.rstrip("/")
-    if scheme_of(directory):
-        return f"{plain}.{MANIFEST}" if store_of(f"{plain}/")[1] else ""
-    if os.path.basename(plain) in ("", ".", "..") or os.path.islink(opened(plain)):
-        plain = os.path.realpath(opened(directory))
-    return f"{plain}.{MANIFEST}" if os.path.basename(plain) else ""
 
 
 def scratch_beside(directory: str) -> str:

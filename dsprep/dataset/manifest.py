@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import OptionError, OtherVersion, SourceError, source_errors
 from dsprep.findings import Reject
 from dsprep.formats import FORMATS, divides
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform
 
 VERSION = 2
-
-MANIFEST = "manifest.json"
-"""The file name of the manifest of a directory; that of a single file ends with it."""
-
-UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
-"""What to say of a directory that a run keeps its notes in."""
 
 NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")  # what the names of shards end in
 _SAFE = re.compile(r"\w[^/\0]{0,199}")

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dsprep.dataset.find import Place, data_set_beside
-from dsprep.dataset.manifest import MANIFEST, scratch_of
+from dsprep.dataset.manifest import scratch_of
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import OptionError
 from dsprep.formats import TABLES, format_of_file, lies_with_side, writes_tree
 from dsprep.formats.base import NUMBER_IN_NAME

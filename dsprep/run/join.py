@@ -18,14 +18,8 @@ from dsprep.dataset.find import (
     without_absent,
 )
 from dsprep.dataset.joined import joined
-from dsprep.dataset.manifest import (
-    MANIFEST,
-    UNFINISHED,
-    FileEntry,
-    Manifest,
-    parse_rejects,
-    single_of,
-)
+from dsprep.dataset.manifest import FileEntry, Manifest, parse_rejects, single_of
+from dsprep.dataset.names import MANIFEST, UNFINISHED
 from dsprep.declared import called_with, words_of
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.findings import lost

@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeAlias
 
 from dsprep.dataset.find import DataSet
 from dsprep.dataset.joined import joined_folders, merges_classes
-from dsprep.dataset.manifest import MANIFEST, FileEntry, Manifest
+from dsprep.dataset.manifest import FileEntry, Manifest
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import DestinationError, SourceError
 from dsprep.formats.base import TreeFormat
 from dsprep.formats.listing import LISTING, Listed, read_listing, taken_error

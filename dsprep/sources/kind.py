@@ -15,7 +15,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.dataset.find import Place, manifest_beside, scratch_beside, unfinished
+from dsprep.dataset.find import Place, scratch_beside, unfinished
+from dsprep.dataset.names import manifest_beside
 from dsprep.declared import Options
 from dsprep.errors import SourceError
 from dsprep.frozen import Frozen

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.opening import as_given

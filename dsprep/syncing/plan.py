@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import NamedTuple
 
-from dsprep.dataset.find import is_manifest
+from dsprep.dataset.names import is_manifest
 from dsprep.errors import DestinationError
 from dsprep.storage.stored import Stored
 from dsprep.syncing.compare import Verdict, by_listing

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import escape
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from dsprep.dataset.find import files_named, is_manifest
-from dsprep.dataset.manifest import UNFINISHED, FileEntry
+from dsprep.dataset.names import UNFINISHED, is_manifest
 from dsprep.errors import (
     DestinationError,
     DsprepError,
@@ -29,6 +29,9 @@ from dsprep.syncing.plan import Filters, Pair, lies_in, plan_sync, why_not
 from dsprep.syncing.report import Failure, Requests, Send, SyncReport
 from dsprep.syncing.sides import ROOT, Directory, Prefix, Side, require_idle
 from dsprep.units import format_count, format_size, format_some
+
+if TYPE_CHECKING:
+    from dsprep.dataset.manifest import FileEntry
 
 _BATCHES = 64  # number of batches of files whose contents are compared
 _PAGE = 1000  # keys in a page of a listing
@@ -98,7 +101,7 @@ class Sync:
         self._documents = {
             path: self._source.read(path) for path in self._ours.files if is_manifest(path)
         }
-        self._manifests = files_named(self._documents, self._documents.__getitem__)
+        self._manifests = _files_named(self._documents, self._documents.__getitem__)
         self._checksums = {
             path: file.crc32c for files in self._manifests.values() for path, file in files.items()
         }
@@ -135,7 +138,7 @@ class Sync:
         plan = self._plan
         if not (plan.replaced or plan.deletions):
             return
-        there = files_named(self._theirs.files, self._destination.read)
+        there = _files_named(self._theirs.files, self._destination.read)
         replaced = {pair.path for pair in plan.replaced}
         plan.withdrawn = [path for path, files in there.items() if replaced & files.keys()]
         left = {skipped.path for skipped in self._ours.left}
@@ -299,7 +302,7 @@ class Sync:
     def _remove_wrong(self, path: str) -> None:
         """Remove a manifest that names other files than this run has put there."""
         try:
-            named = files_named([path], self._destination.read).get(path, {})
+            named = _files_named([path], self._destination.read).get(path, {})
         except StoreError as error:
             if error.kind == "missing":
                 return
@@ -439,3 +442,14 @@ def _require(
             f"{expected:08x} is right; check it with dsprep verify",
             "damaged",
         )
+
+
+def _files_named(
+    paths: Collection[str], read: Callable[[str], bytes]
+) -> dict[str, dict[str, FileEntry]]:
+    """Return the files that each manifest among some files names, as `files_named` does."""
+    if not any(map(is_manifest, paths)):
+        return {}
+    from dsprep.dataset.find import files_named  # slow to load, and few places have manifests
+
+    return files_named(paths, read)

@@ -11,8 +11,7 @@ from shlex import quote
 from typing import Any
 
 from dsprep.arguments import AnyPath
-from dsprep.dataset.find import manifest_beside
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.names import MANIFEST, manifest_beside
 from dsprep.declared import Options, called_with, field, option
 from dsprep.errors import (
     DestinationError,

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dsprep.dataset.find import DataSet, Place, data_set_at, data_set_beside, data_set_inside
-from dsprep.dataset.manifest import MANIFEST, Manifest, read_manifest, recorded_options
+from dsprep.dataset.manifest import Manifest, read_manifest, recorded_options
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import OptionError, SourceError, source_errors
 from dsprep.formats import writes_tree
 from dsprep.formats.augmented import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import OptionError
 from dsprep.formats.augmented import default_attributes
 from dsprep.frozen import Frozen

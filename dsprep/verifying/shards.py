@@ -18,7 +18,8 @@ from dsprep.dataset.find import (
     unnamed,
     without_absent,
 )
-from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, Recorded
+from dsprep.dataset.manifest import FileEntry, Manifest, Recorded
+from dsprep.dataset.names import MANIFEST, UNFINISHED
 from dsprep.errors import SourceError, source_errors
 from dsprep.formats import ALL_FORMATS, format_of_source, suffixes
 from dsprep.formats.listed_shards import INDEX, read_index, refuse_unread

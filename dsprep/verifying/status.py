@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dsprep.dataset.find import is_of, manifest_beside
+from dsprep.dataset.find import is_of
 from dsprep.dataset.manifest import Manifest, single_of
+from dsprep.dataset.names import manifest_beside
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file

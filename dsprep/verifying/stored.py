@@ -11,7 +11,8 @@ from io import BytesIO
 from shlex import quote
 
 from dsprep.dataset.find import DataSet, Place, data_set_in, data_sets, data_sets_of, scratch_beside
-from dsprep.dataset.manifest import MANIFEST, UNFINISHED, FileEntry, Manifest, parse_manifest
+from dsprep.dataset.manifest import FileEntry, Manifest, parse_manifest
+from dsprep.dataset.names import MANIFEST, UNFINISHED
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
 from dsprep.formats.listing import LISTING, Listed

@@ -12,7 +12,8 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from dsprep.dataset.manifest import UNFINISHED, FileEntry
+from dsprep.dataset.manifest import FileEntry
+from dsprep.dataset.names import UNFINISHED
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of

@@ -16,7 +16,6 @@ from dsprep.dataset.find import (
     data_set_of,
     data_sets,
     is_of,
-    manifest_beside,
     manifest_names,
     scratch_beside,
     unfinished,
@@ -24,6 +23,7 @@ from dsprep.dataset.find import (
     without_absent,
 )
 from dsprep.dataset.manifest import Manifest, ShardEntry
+from dsprep.dataset.names import manifest_beside
 from dsprep.errors import OtherVersion, SourceError
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.dataset.manifest import UNFINISHED
+from dsprep.dataset.names import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
 from dsprep.storage.pool import Pace
 from dsprep.storage.transfer import TransferOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.dataset.manifest import UNFINISHED
+from dsprep.dataset.names import UNFINISHED
 from dsprep.errors import OptionError, SourceError
 
 

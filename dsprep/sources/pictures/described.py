@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations import hugging_face
 from dsprep.csv_parsers import CsvError, PlacedRecords, first_record, lines_in, records
-from dsprep.dataset.find import Place, data_set_beside, manifest_beside
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.find import Place, data_set_beside
+from dsprep.dataset.names import MANIFEST, manifest_beside
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format, TreeFormat

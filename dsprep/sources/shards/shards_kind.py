@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.names import MANIFEST
 from dsprep.errors import ApartMembers, DsprepError
 from dsprep.findings import Finding
 from dsprep.formats import IN_SPANS, TABLES, format_of_file, format_of_source

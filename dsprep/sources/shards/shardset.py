@@ -18,9 +18,8 @@ from dsprep.dataset.find import (
     data_set_beside,
     data_set_inside,
     data_set_of,
-    manifest_beside,
 )
-from dsprep.dataset.manifest import MANIFEST
+from dsprep.dataset.names import MANIFEST, manifest_beside
 from dsprep.errors import DamagedShard, SourceError, source_errors
 from dsprep.formats import FORMATS, IN_SPANS, TABLES, format_of_file, format_of_source
 from dsprep.formats.base import Format
