@@ -17,6 +17,7 @@ from dsprep.places.names import usual_side
 from dsprep.sources.annotated import coco as module
 from dsprep.sources.annotated import json_file
 from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, told, write
+from tests.sources.mask_sets import png
 
 CAT, DOG = ("cat", 10, 5, 30, 15), ("dog", 10, 5, 30, 15)
 
@@ -533,8 +534,10 @@ def test_annotations_of_other_kinds_beside(tmp_path: Path) -> None:
         f"annotations/{name}.json": CAPTIONS
         for name in ("captions_train", "panoptic_val", "stuff_val", "image_info_test-dev")
     }
+    beside |= {f"annotations/panoptic_val/{name}.png": png(1) for name in "abc"}
     others = {"categories.json": '{"categories": [{"id": 1, "name": "cat"}]}'}
     catalog, findings = read(write(tmp_path, {**files, **beside, **others}))
+    assert "3 PNGs of panoptic segmentation not read, such as" in notes(findings)
     assert len(catalog) == 3
     assert kinds(findings) == dict.fromkeys(beside, "not-read") | dict.fromkeys(others, "left-over")
     for name in ("val", "image_info_val"):

@@ -8,7 +8,8 @@ import pytest
 
 import dsprep
 from dsprep.errors import SourceError
-from tests.sources.boxes import image, kinds, notes, objects, read, sides, told, write
+from tests.sources.boxes import kinds, notes, objects, read, sides, told, write
+from tests.sources.mask_sets import png
 
 BOXES = (
     "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,"
@@ -58,7 +59,7 @@ def test_masks_and_labels_of_machines_are_named_and_not_read(tmp_path: Path) -> 
         tmp_path,
         {
             **ONE_SIDE,
-            "masks/train/a1_m0_11.png": image(),
+            "masks/train/a1_m0_11.png": png(0, 1),
             "annotations/train-annotations-object-segmentation.csv": MASKS
             + "a1_m0_11.png,a1,/m/0,11,0,1,0,1,0.5,\nx_m0_22.png,x,/m/0,22,0,1,0,1,0.5,\n",
             "annotations/train-annotations-machine-imagelabels.csv": LABELS

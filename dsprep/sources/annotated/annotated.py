@@ -232,7 +232,8 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
         masks_left = _likely_masks(source, scan, files) if _NONE in numbers else {}
         if scan.keeps_unlisted:  # masks are no images without objects
             named = {path for path, at in zip(paths, numbers, strict=True) if at != _NONE}
-            masks_left = {path: why for path, why in masks_left.items() if path not in named}
+            known = named | others  # of the scan itself
+            masks_left = {path: why for path, why in masks_left.items() if path not in known}
             others.update(masks_left)
             kind = "not-read" if are_runs else "left-over"
             findings = [*findings, *(Finding(kind, *each) for each in masks_left.items())]

@@ -17,6 +17,7 @@ from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, Direc
 from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.sources.unread import text_of
 from dsprep.storage.files import entries, full_path
+from dsprep.units import format_count
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
@@ -125,7 +126,7 @@ class CocoKind(AnnotationKind):
             named = [path for each in place.named for path in json_files(root, each, COCO)]
             captions = list(filter(_CAPTIONS.search, named))
             objects = [path for path in named if path not in captions]
-            return _scan(source, place.files, objects, captions)
+            return _without_segments(_scan(source, place.files, objects, captions), place)
         found = self._files(place)
         objects, captions = (
             sorted(os.path.join(root, path) for path in own)
@@ -134,7 +135,7 @@ class CocoKind(AnnotationKind):
         scan = _scan(source, place.files, objects, captions)
         if not any(map(_NAMED.search, [*found.objects, *found.captions])):
             require_most(scan, place, [*found.objects, *found.captions][0])
-        return without_others(scan, found.others)
+        return _without_segments(without_others(scan, found.others), place)
 
     def found_above(self, above: DirectoryAbove) -> str:
         inside = above.inside("annotations")
@@ -204,6 +205,20 @@ def without_others(scan: Scan, paths: Sequence[str]) -> Scan:
     said = "is not read: the annotations of the images are others"
     not_read = [Finding("not-read", path, f"{path} {said}") for path in paths]
     return scan._replace(findings=[*scan.findings, *not_read], used=(*scan.used, *paths))
+
+
+def _without_segments(scan: Scan, place: AnnotatedPlace) -> Scan:
+    """Return a scan that names the PNGs of panoptic segmentation, which are not read.
+
+    They lie in a directory beside the JSON of its name.
+    """
+    tops = tuple(f"{path[:-5]}/" for path in place.others if PANOPTIC.search(path))
+    pngs = [path for path in place.images.to_list() if path.startswith(tops)] if tops else []
+    if not pngs:
+        return scan
+    said = f"{format_count(len(pngs), 'PNG')} of panoptic segmentation not read, such as {pngs[0]}"
+    not_read = [Finding("not-read", path) for path in pngs]
+    return scan._replace(findings=[*scan.findings, Finding("note", "", said), *not_read])
 
 
 def json_files(root: str, named: NamedPath, usual: re.Pattern[str]) -> Iterable[str]:
