@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import is_side_alone, is_word_for_files, side_above, usual_side
 from dsprep.sources.annotation_kind import DirectoryAbove
@@ -15,7 +16,7 @@ from dsprep.sources.heads import HEADS_OF_GROUP, NAMING, groups_of, head_of, is_
 from dsprep.sources.leftover import GUESSED, NAMES, SOME, lacks_labels, names_of, not_read, share_of
 from dsprep.sources.mask_names import is_for_masks
 from dsprep.sources.unread import text_of
-from dsprep.storage.files import DirectoryEntry, entries, full_path
+from dsprep.storage.files import DirectoryEntry, entries, full_path, is_dir
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -37,17 +38,24 @@ def notes_beside(source: Source, catalog: Catalog) -> list[Finding]:
     above, _, name = full_path(source.root).rpartition("/")
     if source.others or not above or not is_word_for_files(name):
         return []
-    beside, images, findings = DirectoryAbove(above, name), catalog.table["path"], list[Finding]()
+    try:
+        return [*_notes(source, catalog, DirectoryAbove(above, name))]
+    except (OSError, SourceError):
+        return []  # what cannot be listed is nobody's
+
+
+def _notes(source: Source, catalog: Catalog, above: DirectoryAbove) -> Iterator[Finding]:
+    images = catalog.table["path"]
     if not source.chooses:
         is_bare = lacks_labels(catalog)
-        lists = [] if catalog.sides else _lists(beside, images, is_bare)
+        lists = [] if catalog.sides else _lists(above, images, is_bare)
         if lists:
-            takes = f"to take such lists, give {shlex.quote(above)} as SOURCE"
-            findings.append(not_read(f"{lists[0]} {NAMES} the images of a side", takes))
-        findings += [*_tables(beside, images, lists)] if is_bare else []
+            takes = f"to take such lists, give {shlex.quote(above.path)} as SOURCE"
+            yield not_read(f"{lists[0]} {NAMES} the images of a side", takes)
+        if is_bare:
+            yield from _tables(above, images, lists)
     if catalog.annotated is None:
-        findings += _masks(beside, name, images)
-    return findings
+        yield from _masks(above, images)
 
 
 def _lists(above: DirectoryAbove, images: pl.Series, is_bare: bool) -> Sequence[str]:
@@ -90,17 +98,18 @@ def _option_for(path: str, head: bytes) -> str:
     return kind.advice or f"--annotations {shlex.quote(path)} takes annotations of {kind.name}"
 
 
-def _masks(above: DirectoryAbove, name: str, images: pl.Series) -> Iterator[Finding]:
+def _masks(above: DirectoryAbove, images: pl.Series) -> Iterator[Finding]:
     """Note which directories are called like masks and have images of the same names.
 
     Beside `images/train`, these may be `masks/train`.
     """
+    name = above.name
     places = [each.path for each in above.entries.values() if _may_have_masks(each, name)]
     if is_side_alone(name):
         parent, _, own = above.path.rpartition("/")
         beside = DirectoryAbove(parent, own).entries.values() if parent else ()
         places += [f"{each.path}/{name}" for each in beside if _may_have_masks(each, own)]
-    for path in sorted(places):
+    for path in filter(is_dir, sorted(places)):
         names = [each.name for each in islice(_images_in(path), SOME)]
         if names and share_of(names, images) >= 0.5:
             takes = f"--masks {shlex.quote(path)} takes masks"
@@ -116,7 +125,10 @@ def _may_have_masks(entry: DirectoryEntry, name: str) -> bool:
 
 def _images_in(path: str, depth: int = 1) -> Iterator[DirectoryEntry]:
     """Yield what may be masks in a directory or, if it has none, in the first directory in it."""
-    inside = [*islice(entries(path), SOME)]
+    try:
+        inside = [*islice(entries(path), SOME)]
+    except OSError:
+        return  # what cannot be listed is nobody's masks
     images = [each for each in inside if extension_in(each.name) in _LOSSLESS]
     below = min((each.path for each in inside if depth and each.is_dir()), default="")
     if not images and below:

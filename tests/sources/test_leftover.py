@@ -22,7 +22,7 @@ import dsprep
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import count_skipped, notes_of
 from dsprep.rows import Rows
-from dsprep.sources import passed_over
+from dsprep.sources import beside, passed_over
 from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kinds
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
 from dsprep.sources.mask_pixels import MOST_DECODED
@@ -927,6 +927,14 @@ def test_lists_and_masks_beside_the_directory_of_images_are_notes(tmp_path: Path
     write(root, {"set/images/val.txt": numbers["set/val.txt"]})
     said = notes(read(above / "images/val")[1])
     assert f"{above}/images/val.txt names the images of a side and is not read" in said
+
+
+def test_a_directory_above_that_cannot_be_listed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(tmp_path, {f"set/images/{name}": None for name in CLASSES})
+    monkeypatch.setattr(beside, "DirectoryAbove", mock.Mock(side_effect=PermissionError))
+    assert len(read(root / "set/images")[0]) == len(CLASSES)
 
 
 def test_a_table_of_classes_is_a_note(tmp_path: Path) -> None:
