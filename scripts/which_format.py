@@ -55,9 +55,9 @@ def sample_of(path: str) -> dict[str, Any]:
 
 def write_litdata(root: Path, dest: str, size: str) -> None:
     """Write images as litdata does, in chunks of a size."""
+    os.environ["LITDATA_DISABLE_VERSION_CHECK"] = "1"  # it asks PyPI
     from litdata import optimize
 
-    os.environ["LITDATA_DISABLE_VERSION_CHECK"] = "1"
     files = sorted(str(path) for path in root.rglob("*") if path.is_file())
     how = {"num_workers": 2, "start_method": "fork", "mode": "overwrite"}
     optimize(sample_of, files, dest, chunk_bytes=parse_size(size), **how)

@@ -38,7 +38,7 @@ def value_at(sample, path):
 
 def to_batch(samples, work, name):
     """Make a batch of images, and count the bytes of their files."""
-    images = [value_at(sample, name) for sample in samples]
+    images = [bytes(value_at(sample, name)) for sample in samples]  # not views of a mapped file
     size = sum(map(len, images))
     if work != "bytes":
         images = [Image.open(io.BytesIO(data)).convert("RGB") for data in images]

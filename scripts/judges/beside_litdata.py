@@ -61,14 +61,15 @@ def differences(python: str, root: Path) -> Iterator[str]:
     chunks = {name: written / name for name in ("batch", "chunk", "pairs", "rows")}
     dsprep.pack(photos, root / "mds-of-loop", to="mds", compression="zstd", target_size=5000)
     for place in (*chunks.values(), root / "mds-of-loop"):
-        yield from _loop(python, place, "0" if place.name == "pairs" else "image")
+        for work in ("bytes", "train"):
+            yield from _loop(python, place, "0" if place.name == "pairs" else "image", work)
 
 
-def _loop(python: str, place: Path, image: str) -> Iterator[str]:
+def _loop(python: str, place: Path, image: str, work: str) -> Iterator[str]:
     """Run the loop that ``dsprep bench`` measures: it takes its steps, and changes no file."""
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     shards = sorted(str(path) for path in place.iterdir() if path.suffix != ".json")
-    how = json.dumps({"batch": 2, "shuffle": 8, "steps": 8, "image": [image]})
+    how = json.dumps({"work": work, "batch": 2, "shuffle": 8, "steps": 8, "image": [image]})
     done = subprocess.run(
         [python, str(_LOOP), *shards],
         check=False,
@@ -79,7 +80,7 @@ def _loop(python: str, place: Path, image: str) -> Iterator[str]:
     )
     steps = sum("seconds" in line for line in done.stdout.splitlines())
     if steps != 8:
-        yield f"{_LOOP}: {place.name}: takes {steps} steps of 8: {done.stderr[-300:]}"
+        yield f"{_LOOP}: {place.name}: {work}: takes {steps} steps of 8: {done.stderr[-300:]}"
     if before != {path.name: path.read_bytes() for path in place.iterdir()}:
         yield f"{_LOOP}: {place.name}: has changed files"
 
