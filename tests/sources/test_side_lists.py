@@ -188,6 +188,21 @@ def test_numbers_that_cannot_be_are_refused(tmp_path: Path) -> None:
     assert found.classes == ("banded", "dotted")
 
 
+def test_numbers_from_1_keep_the_names_of_directories(tmp_path: Path) -> None:
+    texts = {"train": (0, 1), "val": (2, 3)}  # as TrashNet's `one-indexed-files-notrash_train.txt`
+    lists = {
+        f"one-indexed-files_{side}.txt": "".join(
+            f"{name}_{at}.jpg {number}\n"
+            for number, name in enumerate(("dotted", "banded"), 1)
+            for at in own
+        )
+        for side, own in texts.items()
+    }
+    catalog, _ = read_source(make_source(str(write(tmp_path, FILES | lists))))
+    assert catalog.classes == ("", "dotted", "banded")
+    assert sides(tmp_path)["banded_2"] == "val"
+
+
 def test_other_names_and_forms_of_lists_of_sides(tmp_path: Path) -> None:
     root = write(tmp_path / "indoor", FILES)
     expected = {Path(name).stem: "test" if name.endswith("3") else "train" for name in IMAGES}

@@ -167,9 +167,11 @@ def _names_of_directories(listed: pl.DataFrame, root: str) -> tuple[str, ...] | 
     for path, number in own.select("directory", "cls").iter_rows():
         if by_number.setdefault(number, named.get(path, "")) != named.get(path):
             return None
-    is_whole = sorted(by_number) == [*range(len(by_number))]
+    lowest = min(min(by_number), 1)  # numbers from 1 stay so: the class 0 has no name
+    is_whole = sorted(by_number) == [*range(lowest, lowest + len(by_number))]
     is_whole = is_whole and listed["cls"].is_in(list(by_number)).all()
-    return tuple(by_number[number] for number in sorted(by_number)) if is_whole else None
+    names = [by_number[number] for number in sorted(by_number)]
+    return ("",) * lowest + tuple(names) if is_whole else None
 
 
 def _require_names(listed: pl.DataFrame, names: Sequence[str], root: str, told: str) -> None:
