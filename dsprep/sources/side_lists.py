@@ -218,24 +218,24 @@ def _read_lists(
     from dsprep.places.match import find_elsewhere
 
     named: dict[str, _List] = {}
-    above = {
-        directory: sides_above(f"{directory}/") for directory in map(posixpath.dirname, images)
-    }
+    of_images = [*map(posixpath.dirname, images)]
+    above = {directory: sides_above(f"{directory}/") for directory in {*of_images}}
     for path in lists:
         side = usual_side(_stem(path))
         text = place.files.text(root, posixpath.join(root, path)) or ""
         lines = _names_in(path, text)
         numbers = numbers_behind(lines)
         lines = lines if numbers is None else numbers.names.to_list()
-        some = [image for image in images if _may_be_of(above[posixpath.dirname(image)], side)]
+        own = {directory for directory in above if _may_be_of(above[directory], side)}
+        some = [image for image, at in zip(images, of_images, strict=True) if at in own]
         meant = find_elsewhere(lines, some)
         lost = meant.missing.to_list()
         if 2 * len(lost) >= len(lines):
             continue  # it is another text, or one for images without annotations
         meant.refuse_several(posixpath.join(root, path))
         is_there = meant.paths.is_not_null()
-        own = None if numbers is None else numbers.numbers.filter(is_there).to_list()
-        named[path] = _List(meant.paths.drop_nulls().to_list(), own)
+        classes = None if numbers is None else numbers.numbers.filter(is_there).to_list()
+        named[path] = _List(meant.paths.drop_nulls().to_list(), classes)
         notes += [Finding("missing", name, f"named in {path}") for name in lost]
     return _of_one_division(named, notes), [*named]
 

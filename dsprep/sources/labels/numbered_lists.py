@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsprep.numbering import Known
     from dsprep.sources.annotation_kind import AnnotatedPlace
 
-_LINE = rf"(?i)^\s*(\S.*\.(?:{'|'.join(IMAGE_EXTENSIONS)}))\s+(\d{{1,6}})\s*$"
+_LINE = rf"(?i)^\s*/?(\S.*\.(?:{'|'.join(IMAGE_EXTENSIONS)}))\s+(\d{{1,6}})\s*$"
 _NUMBERED = pattern(_LINE)
 
 # Tables of class names: what ends a line is the number, or a line begins with the class and is at
