@@ -6,7 +6,7 @@ The set of a kind is a small directory of images and annotations, which `make` w
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,13 +24,6 @@ from dsprep.workers.pool import Pool
 from tests.servers.bucket import Bucket
 from tests.sources.boxes import told, write
 from tests.sources.in_worker import read_rows
-
-
-@pytest.fixture(scope="session")
-def worker() -> Iterator[Pool]:
-    """A process that reads as a worker of a run does."""
-    with Pool(1) as pool:
-        yield pool
 
 
 class AnnotationTests:

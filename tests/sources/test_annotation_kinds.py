@@ -57,10 +57,8 @@ from tests.sources import (
     test_svhn,
     test_visdrone,
 )
-from tests.sources.annotation_contract import AnnotationTests, worker
+from tests.sources.annotation_contract import AnnotationTests
 from tests.sources.boxes import KITTI, ROW, box, coco, labelme, read, told, voc, voc_object, write
-
-__all__ = ["worker"]
 
 
 class TestCaptionFiles(AnnotationTests):

@@ -107,7 +107,6 @@ def test_images_below_their_annotations(
         ({"labels/a/b.txt": ROW, "images/a/a.jpg": None}, "not one of"),
         ({"Annotations/b.xml": voc(), "JPEGImages/a.jpg": None}, "not one of"),
         ({"instances_a.json": coco(["b.jpg"]), "images/a.jpg": None}, "not one of"),
-        ({"JPEGImages/a.jpg": None, "SegmentationClass/a.png": image()}, "has masks"),
     ],
 )
 def test_what_does_not_fit_together(tmp_path: Path, files: Content, why: str) -> None:
