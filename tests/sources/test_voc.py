@@ -6,6 +6,7 @@ import filecmp
 import shutil
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,27 @@ def test_directories_that_are_classes_of_objects_tell_labels(tmp_path: Path) -> 
     assert "1 image without an XML file, and so without objects" in notes(findings)
     (tmp_path / "Annotations/CLS-LOC/train/dog/3.xml").write_text(voc(CAT))
     assert "label" not in read(tmp_path)[0].settled.schema.by_name
+
+
+@pytest.mark.parametrize(
+    ("cats", "dogs", "others", "labels"),
+    [
+        ("cat", "n02-Dog", ("masks/cat/1_mask.png",), {"cat", "dog"}),
+        ("seq1", "seq2", ("images/seq1/2.jpg",), {None}),
+    ],
+)
+def test_only_images_of_directories_of_classes_have_their_label(
+    tmp_path: Path, cats: str, dogs: str, others: Sequence[str], labels: set[str | None]
+) -> None:
+    """Masks in directories of the same names, and sequences that show objects of one class."""
+    dog = voc_object("dog", (1, 1, 9, 9))
+    own = {f"images/{cats}/1.jpg": None, f"images/{dogs}/3.jpg": None}
+    xmls = {f"annotations/{cats}/1.xml": voc(CAT), f"annotations/{dogs}/3.xml": voc(dog)}
+    catalog, findings = read(write(tmp_path, {**own, **xmls, **dict.fromkeys(others)}))
+    found = told(catalog)
+    assert {*found} == {*own}
+    assert {each.get("label") for each in found.values()} == labels
+    assert {*others} <= {*kinds(findings)}
 
 
 def test_devkit(tmp_path: Path) -> None:

@@ -122,14 +122,17 @@ def _with_classes_of_directories(
     ``soles`` has the class that all objects of an XML file have; empty if they have several.
     """
     from dsprep.places.match import find_elsewhere
+    from dsprep.sources.likely_masks import likely_masks
 
     paths = files.table["path"]
     images = find_elsewhere(scan.names, paths).paths.fill_null("").to_list()
     class_of = classes_of_directories(images, soles)
     if not class_of:
         return scan
-    bare = [path for path in paths.to_list() if _directory(path) in class_of]
-    bare = [] if source.unlisted == "drop" else sorted({*bare}.difference(images))
+    annotated = {posixpath.dirname(path) for path in images if _directory(path) in class_of}
+    others = {path for path in paths.to_list() if posixpath.dirname(path) in annotated}
+    others = set() if source.unlisted == "drop" else others.difference(images)
+    bare = sorted(others.difference(likely_masks(source.root, files) if others else ()))
     own = zip([*images, *bare], [*soles, *[""] * len(bare)], strict=True)
     labels = [class_of.get(_directory(path), sole) or None for path, sole in own]
     nothing = [0] * len(bare)
@@ -148,7 +151,8 @@ def classes_of_directories(images: Sequence[str], soles: Sequence[str]) -> dict[
     """Return the class of each directory, if directories are the classes that objects have.
 
     ImageNet has them so, and boxes for half of its images. Each directory has objects of one class,
-    and no two directories of the same; those called like sides may hold images of all classes.
+    is called like it, as `n02085620-Chihuahua` is, and no two are of the same. Those called like
+    sides may hold images of all classes.
 
     Args:
         images: The images that have an XML file; empty for one that is missing.
@@ -161,7 +165,14 @@ def classes_of_directories(images: Sequence[str], soles: Sequence[str]) -> dict[
             continue
         if not sole or found.setdefault(directory, sole) != sole:
             return {}
-    return found if 1 < len(found) == len({*found.values()}) else {}
+    are_called_so = all(_is_called_like(*each) for each in found.items())
+    return found if are_called_so and 1 < len(found) == len({*found.values()}) else {}
+
+
+def _is_called_like(directory: str, name: str) -> bool:
+    """Return whether the name of a directory contains that of a class, or the other way."""
+    own, other = (re.sub(r"[\W_]+", "", each.casefold()) for each in (directory, name))
+    return bool(own and other) and (own in other or other in own)
 
 
 def _directory(path: str) -> str:
