@@ -17,6 +17,8 @@ class _LatePattern:
         self.pattern, self._flags = text, flags
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # `pickle` asks an object without attributes
+            raise AttributeError(name)
         found = getattr(re.compile(self.pattern, self._flags), name)
         setattr(self, name, found)
         return found

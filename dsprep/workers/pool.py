@@ -163,12 +163,11 @@ class Pool(Executor):
             hand_out()
             # After an error, calls that only wait are nearly done: their shards are kept.
             while calls if failed is None else yielding:
-                patience = patient_until - monotonic()
-                ready = selector.select(
-                    patience if patience > 0 else None if beat is None else _BEAT
-                )
-                if patience > 0:
+                if patient_until and (patience := patient_until - monotonic()) <= 0:
+                    patient_until = 0.0  # also if the caller was busy until now
                     hand_out()
+                wait = patience if patient_until else None if beat is None else _BEAT
+                ready = selector.select(wait)
                 if beat is not None:
                     beat()
                 for key, _ in ready:

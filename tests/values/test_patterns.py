@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
@@ -19,3 +20,4 @@ def test_a_pattern_is_compiled_when_it_is_used(monkeypatch: pytest.MonkeyPatch) 
     assert match[1] == "a"
     assert found.fullmatch("ab.jpg") is None
     assert found.sub(r"\1.png", "a.jpg") == "a.png"
+    assert pickle.loads(pickle.dumps(found)).search("b.jpg")

@@ -36,6 +36,18 @@ def test_brief_calls_wait_for_a_busy_worker(
         assert len(set(pool.map(called.brief_pid, [0.1] * workers * 2))) == workers
 
 
+def test_brief_calls_do_not_wait_for_a_caller_that_was_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dsprep.workers.pool._PATIENCE", 0.1)
+    with Pool(2) as pool:
+        run = pool.run(called.brief_pid, [0.0, 1.0, 0.0])
+        _, first = next(run)  # the second call begins, and the patience ends meanwhile
+        time.sleep(0.2)
+        _, third = next(run)
+        assert first != third
+
+
 def test_progress_reaches_the_caller() -> None:
     told: list[tuple[Any, ...]] = []
     with Pool(2) as pool:
