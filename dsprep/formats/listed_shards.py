@@ -83,7 +83,7 @@ def refuse_unread(files: Iterable[str]) -> None:
         path = os.path.join(directory, INDEX)
         if is_file(path) and read_index(directory) is None:
             raise SourceError(
-                f"{path}: is no index of the shards beside it: write it again, or name the shards "
+                f"{path}: does not list the shards beside it: write it again, or name the shards "
                 "themselves"
             )
 

@@ -266,7 +266,7 @@ def _notes_on_archives(source: Source, paths: Sequence[str]) -> Iterator[Finding
     for path in found[:1]:
         count = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
         full = shlex.quote(f"{source.root.rstrip('/')}/{path}")
-        yield not_read(f"{path} is an archive{count}", f"dsprep pack {full} packs one by itself")
+        yield not_read(f"{path} is an archive{count}", f"to pack it, dsprep pack {full}")
 
 
 def _said_of(

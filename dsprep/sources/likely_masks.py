@@ -67,7 +67,7 @@ def without_masks(root: str, files: Files, *, are_given: bool = False) -> Files:
     found += [Finding("left-over", path, detail) for path, detail in parts.items()]
     if masks and are_given:
         said = f"{format_count(len(masks), 'likely mask')} not read, such as {min(masks)}"
-        found.append(Finding("note", "", f"{said}: --masks names others"))
+        found.append(Finding("note", "", f"{said}: they are not among the files of --masks"))
     findings = sorted([*files.findings, *found], key=lambda each: each.path)
     table = files.table.filter(~pl.col("path").is_in([*masks, *parts]))
     return files._replace(table=table, findings=findings)

@@ -57,9 +57,7 @@ _SBD = "write the field Segmentation of each into a PNG, and give their director
 
 _VERTEX = r"(?:TRAIN(?:ING)?|VALIDAT(?:E|ION)|TEST|UNASSIGNED),gs://.*"
 _YOLO_V4 = r"\S+\.\w+(?: \d+,\d+,\d+,\d+,\d+)+"  # a.jpg 1,2,3,4,CLASS 5,6,7,8,CLASS
-_PREFIXES = (
-    "call each metadata.jsonl, beside its images, with file_name for image: their texts are fields"
-)
+_PREFIXES = "rename each file to metadata.jsonl beside its images, and its key image to file_name"
 
 UNREAD = (
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),

@@ -80,7 +80,7 @@ class Task(NamedTuple):
 
     @property
     def reading(self) -> Reading | None:
-        """What types the samples, made anew: converters are compiled for each of these."""
+        """Return a new `Reading`, which types the samples; each compiles its own converters."""
         schema, ignored = self.understood.schema, self.understood.ignored
         return None if schema is None else Reading(schema, self.layout, ignored)
 

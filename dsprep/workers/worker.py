@@ -84,7 +84,7 @@ def machine_name() -> str:
 
 
 def brief(function: F) -> F:
-    """Mark a function most calls of which end sooner than a worker is started."""
+    """Mark a function whose calls usually end before a new worker has started."""
     function.brief = True  # type: ignore[attr-defined]
     return function
 

@@ -115,9 +115,9 @@ def test_an_index_that_is_damaged_beside_shards(copied: Path, tmp_path: Path, te
     sides = tmp_path / "sides"
     shutil.copytree(copied, sides / "train")
     for place in (copied, sides):
-        with pytest.raises(SourceError, match=r"index\.json: is no index of the shards beside it"):
+        with pytest.raises(SourceError, match=r"index\.json: does not list the shards beside it"):
             dsprep.convert(place, tmp_path / "out", to="parquet")
-    with pytest.raises(SourceError, match="is no index of the shards beside it"):
+    with pytest.raises(SourceError, match="does not list the shards beside it"):
         dsprep.verify(copied)
     report = dsprep.convert(f"{copied}/*.mds", tmp_path / "out", to="parquet", workers=1)
     assert report.samples == 4

@@ -23,7 +23,7 @@ from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
 
 RunHere = Callable[..., Finished]
-FORMATS = ("webdataset", "tfrecord", "recordio", "mds", "parquet")
+FORMATS = ("webdataset", "tfrecord", "recordio", "recordio-protobuf", "mds", "parquet")
 CLASSES = ("cat", "dog", "owl")
 
 

@@ -275,8 +275,8 @@ def _parts_of_energon(directory: str) -> Iterator[str]:
             text = file.pread(_LARGEST_SPLIT, 0).decode("utf-8", "replace")
         if len(parts := _PART_OF_ENERGON.findall(text)) > 1:
             yield (
-                f"all are one side: {format_some(parts)} of {path} are not read; name the shards "
-                "of each, one at a time"
+                f"all shards are one side: {path} divides them into {format_some(parts)}, which "
+                "is not read; to keep these sides, name the shards of each, one at a time"
             )
 
 

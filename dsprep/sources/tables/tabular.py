@@ -174,7 +174,7 @@ def _read_header(path: str, may_list: bool) -> _Header:
     if len(cells) == 1 and len(cells[0].split()) > 1 and _kind_of(cells[0].split()) in NUMBERS:
         raise SourceError(
             f"{path}: has blanks between its numbers, and dsprep reads commas, semicolons, tabs "
-            "and bars: put commas there, as sed -E 's/ +$//; s/ +/,/g' does"
+            "and bars: replace them with commas: sed -E 's/ +$//; s/ +/,/g'"
         )
     numbered = _are_numbered(cells)
     is_told = numbered or not any(_kind_of([cell]) in NUMBERS for cell in cells)
