@@ -2,16 +2,11 @@
 
 import gc
 
+# Libraries make many objects when they are loaded, which all stay. To look for garbage among them
+# again and again, and at the exit, takes a quarter of a short run's processor time.
+gc.set_threshold(200_000)
 
-def main() -> None:
-    """Run the command line; the console script calls this."""
-    # Libraries make many objects when they are loaded, which all stay. To look for garbage among
-    # them again and again, and at the exit, takes a quarter of a short run's processor time.
-    gc.set_threshold(200_000)
-    from dsprep.cli.main import main as run_command_line
-
-    run_command_line()
-
+from dsprep.cli.main import main  # noqa: E402 - after the threshold
 
 if __name__ == "__main__":
     main()
