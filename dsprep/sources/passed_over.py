@@ -270,9 +270,6 @@ def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, S
             ways.append((option, source.replace(root=images), masks))
         for option, asked, each in (*ways, ("--masks", source, alike)):
             yield option, asked.replace(masks=each), each
-            values = {"255": "1"}  # of masks that are black and white
-            changed = asked.replace(masks=each, mask_values=values)
-            yield f"{option} {shlex.quote(each)} --mask-values", changed, "255=1"
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith((PARTS, MAPS)):
         yield from _pairs_of(source, finding.path, image_of(finding.detail))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -552,7 +553,7 @@ def test_the_option_for_parts_of_samples_works(tmp_path: Path) -> None:
     ("files", "mode", "offered", "said"),
     [
         (("*.jpg", "*_1stHO.png"), "L", "--masks {}", ""),
-        (("*.jpg", "*_1stHO.png"), "1", "--masks {} --mask-values 255=1", ""),
+        (("*.jpg", "*_1stHO.png"), "1", "--masks {}", ""),
         (("*/*.jpg", "*/a/*_lesion.png", "*/b/*_roi.png"), "L", "--masks '{}/*_lesion.png'", ""),
         (
             ("rgb/*.jpg", "depth/*.png"),
@@ -578,9 +579,8 @@ def test_the_option_for_likely_masks_works(
     offered = offered.format(root)
     assert f"to take it in: {offered}\n" in str(refused.value) and said in str(refused.value)
     _, option, *values = shlex.split(offered.replace("--", "-- ", 1))
-    given = {"masks": values[0]} if option == "masks" else {}
-    told = dict(value.split("=") for value in values if "=" in value)
-    given |= {"mask_values" if option == "masks" else "pairs": told or None}
+    pairs = dict(value.split("=") for value in values if "=" in value)
+    given: Any = {"masks": values[0]} if option == "masks" else {"pairs": pairs}
     report = dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1, **given)
     assert report.samples == 3
 

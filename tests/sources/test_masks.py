@@ -421,3 +421,54 @@ def test_a_pattern_joins_the_masks_of_an_image(tmp_path: Path) -> None:
     mask("(1)_mask_1", 2, 3)
     with pytest.raises(SourceError, match="its 3 masks have pixels of the classes 1, 3, and only"):
         dsprep.pack(root, tmp_path / "bad", masks=f"{root}/*_mask*.png", **options)
+
+
+def black_and_white(root: Path) -> Path:
+    """Make images whose masks have 8 bits or 1, of 0 and 255 alone."""
+    write(root, *(f"images/{at}.jpg" for at in range(66)))
+    (root / "masks").mkdir()
+    for at in range(66):
+        mask = Image.new("L", SIZE, 255 * (at == 1))
+        mask.putpixel((at % 8, 0), 255)
+        mask.convert("L" if at % 2 else "1").save(root / f"masks/{at:02}.png")
+        (root / f"images/{at}.jpg").rename(root / f"images/{at:02}.jpg")
+    return root
+
+
+def test_masks_of_black_and_white_have_class_1(tmp_path: Path) -> None:
+    root = black_and_white(tmp_path / "set")
+    images, given = f"{root}/images", {"masks": f"{root}/masks"}
+    note = "of 0 and 255 alone: 255 is taken for class 1; "
+    for path in (Path(images), archived(root, "zip", "") / "images"):
+        asked: Any = {"masks": str(path).replace("images", "masks")}
+        assert pixels(path, **asked) == pixels(path, **asked, mask_values={"255": "1"})
+        _, findings = read_source(make_source(str(path), **asked))
+        assert [each.kind for each in findings if note in each.detail] == ["note"]
+    kept = pixels(images, **given, mask_values={"255": "255"})
+    assert {*kept["01.jpg"][1]} == {255}
+    _, findings = read_source(make_source(images, **given, mask_values={"255": "255"}))
+    assert not any(note in each.detail for each in findings)
+    with pytest.raises(SourceError, match="are 0 and 255, .*: give --mask-values 255=1"):
+        read_source(make_source(images, **given, mask_values={"1": "0"}))
+
+
+def test_other_values_among_masks_of_black_and_white_are_rejects(tmp_path: Path) -> None:
+    root = black_and_white(tmp_path / "set")
+    options: Any = {"to": "webdataset", "masks": f"{root}/masks", "on_error": "skip"}
+    other = root / "masks/65.png"  # behind those that are looked at
+    Image.new("L", SIZE, 7).save(other)
+    outs = []
+    for parts in (("0/1",), ("0/2", "1/2")):
+        outs.append(tmp_path / f"out{len(parts)}")
+        for part in parts:
+            report = dsprep.pack(f"{root}/images", outs[-1], part=part, shards=2, **options)
+        (reject,) = report.rejects
+        assert "has the values 7, and 255 was taken for class 1" in reject.reason
+        assert "give --mask-values 255=255 if" in reject.reason
+    one, two = ({each.name: each.read_bytes() for each in out.glob("*.tar")} for out in outs)
+    assert len(one) == 2
+    assert one == two
+    # one among those that are looked at: they are numbers of classes
+    other.rename(root / "masks/03.png")
+    with pytest.raises(SourceError, match="its mask has 1 bit"):
+        read_source(make_source(f"{root}/images", masks=f"{root}/masks"))

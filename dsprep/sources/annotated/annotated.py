@@ -39,7 +39,7 @@ from dsprep.sources.annotated.mask_files import (
     mask_names,
     without_mask_files,
 )
-from dsprep.sources.annotated.masks import MaskData, Masks, TableMasks
+from dsprep.sources.annotated.masks import BlackAndWhiteMasks, MaskData, Masks, TableMasks
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:
@@ -455,6 +455,11 @@ def _masks_of(
     if masks.further:
         joined = sum(map(bool, masks.further[0].paths))
         notes.append(f"{format_count(joined, 'image')} with several masks, which are joined")
+    if isinstance(masks, BlackAndWhiteMasks):
+        notes.append(
+            "the masks looked at are of 0 and 255 alone: 255 is taken for class 1; if it stands "
+            "for pixels of no class, give --mask-values 255=255"
+        )
     bare = sum(not masks.paths[row] for row in rows)
     if bare:
         notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")

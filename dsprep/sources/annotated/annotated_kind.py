@@ -29,10 +29,20 @@ class AnnotatedKind(SourceKind):
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
         from dsprep.sources.annotated.annotated import AnnotatedReader
-        from dsprep.sources.annotated.masks import Masks, SegmentMasks, TableMasks
+        from dsprep.sources.annotated.masks import (
+            BlackAndWhiteMasks,
+            Masks,
+            SegmentMasks,
+            TableMasks,
+        )
 
-        masks = {"masks": Masks, "segment-masks": SegmentMasks, "table-masks": TableMasks}
-        return {"annotated-reader": AnnotatedReader, **masks}
+        return {
+            "annotated-reader": AnnotatedReader,
+            "masks": Masks,
+            "black-and-white-masks": BlackAndWhiteMasks,
+            "segment-masks": SegmentMasks,
+            "table-masks": TableMasks,
+        }
 
     @property
     def named(self) -> str:

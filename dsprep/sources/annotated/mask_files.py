@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.places.scan import RunAll, scan_below
-from dsprep.sources.annotated.masks import Masks, colors_in, named_colors_in, require_numbers
+from dsprep.sources.annotated.masks import (
+    Masks,
+    black_and_white,
+    colors_in,
+    named_colors_in,
+    require_numbers,
+)
 from dsprep.sources.mask_names import (
     IMAGE_ENDING,
     convention,
@@ -313,12 +319,17 @@ def find_masks(
     try:
         require_numbers(masks, images)
     except SourceError:
-        named = named_colors_in(_text(source, files.table)) if files.table else {}
-        if colors or values or not named:
+        if colors or values:
             raise
-        colors = {color: at for at, color in enumerate(named)}
-        masks = replace(masks, colors=colors, names=tuple(named.values()))
-        require_numbers(masks, images)
+        named = named_colors_in(_text(source, files.table)) if files.table else {}
+        if named:
+            colors = {color: at for at, color in enumerate(named)}
+            masks = replace(masks, colors=colors, names=tuple(named.values()))
+            require_numbers(masks, images)
+        elif (taken := black_and_white(masks, images)) is not None:
+            masks = taken
+        else:
+            raise
     used = {path for layer in layers for path in layer}
     return masks, sorted(files.sizes.keys() - {*used, *files.as_below(paths)})
 

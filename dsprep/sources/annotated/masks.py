@@ -7,9 +7,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.annotations.masks import (
     IGNORED,
@@ -30,7 +30,11 @@ from dsprep.rows import Reader
 from dsprep.storage.files import read_sized, results
 from dsprep.units import format_some, lines_of, quoted
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 _LOOKED_AT = 64
+_BLACK_AND_WHITE = frozenset({0, IGNORED})
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
 _NAMED_COLOR = re.compile(
     r"(?:(?P<before>[^,:]*[^,:\s\d][^,:]*)[,:]\s*)?"
@@ -141,8 +145,7 @@ class Masks(Frozen):
         """Return the union of masks that show one class, each another part of it."""
         from PIL import ImageChops  # slow to load
 
-        pictures = (decoded(each, "its mask", _LARGEST) for each in files)
-        masks = [numbers_of(each, self.colors, self.values) for each in pictures]
+        masks = [self._numbers(decoded(each, "its mask", _LARGEST)) for each in files]
         if len({each.size for each in masks}) > 1:
             raise BadSample("its masks differ in size")
         classes = sorted({number for each in masks for number in used_in(each)} - {0})
@@ -157,7 +160,26 @@ class Masks(Frozen):
     def _read(self, data: bytes, objects: Objects, effects: Counter[str]) -> bytes:
         if self.colors is None and self.values is None:
             return data
-        return png_of(numbers_of(decoded(data, "its mask", _LARGEST), self.colors, self.values))
+        return png_of(self._numbers(decoded(data, "its mask", _LARGEST)))
+
+    def _numbers(self, mask: Image) -> Image:
+        """Return a decoded mask as a gray image of class numbers."""
+        return numbers_of(mask, self.colors, self.values)
+
+
+class BlackAndWhiteMasks(Masks):
+    """Masks of 0 and 255 alone, as those are that were looked at: 255 is class 1."""
+
+    def _numbers(self, mask: Image) -> Image:
+        found = numbers_of(mask, None, {IGNORED: IGNORED})
+        others = sorted({*used_in(found)} - _BLACK_AND_WHITE)
+        if others:
+            raise BadSample(
+                f"its mask has the values {format_some([*map(str, others)])}, and 255 was taken "
+                "for class 1, because the masks looked at have 0 and 255 alone: give "
+                "--mask-values 255=255 if these are pixels of no class, else 255=1"
+            )
+        return numbers_of(found, None, self.values)
 
 
 class SegmentMasks(Masks):
@@ -232,6 +254,32 @@ def _runs(text: str, width: int, height: int) -> Rle:
 
 def require_numbers(masks: Masks, images: Reader) -> None:
     """Refuse masks if nothing says what their pixels mean, before anything is written."""
+    seen = _numbers_in(masks, images)
+    is_told = IGNORED in (masks.values or {}).values()
+    if IGNORED in seen <= _BLACK_AND_WHITE and not is_told:
+        raise SourceError(
+            f"{masks.root}: the pixels of its masks are 0 and 255, and 255 means that a pixel "
+            "belongs to no class: give --mask-values 255=1"
+        )
+
+
+def black_and_white(masks: Masks, images: Reader) -> BlackAndWhiteMasks | None:
+    """Return masks that are refused as those of black and white; None if they have other values.
+
+    Masks of 1 bit are such, too, and may be black alone.
+    """
+    try:
+        seen = _numbers_in(replace(masks, values={IGNORED: IGNORED}), images)
+    except SourceError:
+        return None
+    if not seen <= _BLACK_AND_WHITE:
+        return None
+    parts = {each.name: getattr(masks, each.name) for each in fields(masks)}
+    return BlackAndWhiteMasks(**parts | {"values": {IGNORED: 1}})
+
+
+def _numbers_in(masks: Masks, images: Reader) -> set[int]:
+    """Return the class numbers of the pixels of some masks."""
     seen: set[int] = set()
     some = [at for at, path in enumerate(masks.paths) if path]
     several = {at for each in masks.further for at, path in enumerate(each.paths) if path}
@@ -243,11 +291,7 @@ def require_numbers(masks: Masks, images: Reader) -> None:
         except BadSample as error:
             raise SourceError(f"{masks.root}/{masks.paths[number]}: {error}") from None
         seen |= {*used_in(image)}
-    if IGNORED in seen and seen <= {0, IGNORED}:
-        raise SourceError(
-            f"{masks.root}: the pixels of its masks are 0 and 255, and 255 means that a pixel "
-            "belongs to no class: give --mask-values 255=1"
-        )
+    return seen
 
 
 def parse_color(text: str) -> Color:
