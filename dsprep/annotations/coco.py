@@ -35,6 +35,7 @@ _KNOWN = frozenset(
     + ("num_keypoints",)
 )
 _CROWD, _GROUP, _PLAIN = frozenset({"crowd"}), frozenset({"group_of"}), frozenset[str]()
+_ROUNDED = 1  # pixels by which two files may tell one edge of a box
 _NO_MORE: Mapping[str, Any] = {}
 # An annotation of a box alone, as most are: of numbers that Python and polars read and write alike,
 # because none is below 0, or so large or small that it needs an exponent. Captures are the last of
@@ -64,6 +65,27 @@ def parse(texts: Sequence[bytes], classes: Mapping[int, int]) -> tuple[Object, .
             found.append(parse_object(each, classes))
         except ValueError as error:
             raise ValueError(f"annotation {each.get('id')!r:.40}: {error}") from None
+    return tuple(found)
+
+
+def joined(objects: Sequence[Object]) -> tuple[Object, ...]:
+    """Return objects with the keypoints that later ones of the same id have for them.
+
+    So COCO has persons: in a file of instances, and with keypoints in one of persons.
+    """
+    found: list[Object] = []
+    places: dict[int | None, int] = {}  # by id
+    for each in objects:
+        at = places.setdefault(each.id, len(found))
+        if each.id is None or at == len(found) or found[at].keypoints or not each.keypoints:
+            found.append(each)
+            continue
+        own = found[at]
+        differ = max(abs(a - b) for a, b in zip(own.box, each.box, strict=True)) > _ROUNDED
+        if differ or own.number != each.number:
+            what = "box" if differ else "category"
+            raise ValueError(f"the id {each.id} has another {what} in each file")
+        found[at] = own._replace(keypoints=each.keypoints, more={**own.more, **each.more})
     return tuple(found)
 
 

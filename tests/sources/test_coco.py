@@ -654,7 +654,7 @@ def test_keypoints_of_persons_join_the_instances(tmp_path: Path) -> None:
             for path, own in objects(catalog).items()
         }
         assert found == {
-            "val2017/a.jpg": [(2, 1, False), (1, 0, True)],
+            "val2017/a.jpg": [(1, 0, True), (2, 1, False)],
             "val2017/b.jpg": [(3, 0, True), (8, 0, True)],
             "train2017/c.jpg": [(5, 0, False)],
         }
@@ -663,3 +663,29 @@ def test_keypoints_of_persons_join_the_instances(tmp_path: Path) -> None:
         assert said in notes(findings)
     report = dsprep.pack(root, tmp_path / "out", to="webdataset", workers=1)
     assert (report.samples, report.rejects, report.sides) == (3, [], {"train2017": 1, "val2017": 2})
+
+
+def test_keypoints_are_added_to_what_instances_tell(tmp_path: Path) -> None:
+    points = {"keypoints": [1, 2, 2], "num_keypoints": 1}
+    drawn = {"segmentation": [[1, 2, 11, 2, 11, 13]], "area": 55}
+    instances, persons = "instances_train2017.json", "person_keypoints_train2017.json"
+    images = ["a.jpg"]
+    root = write(tmp_path, {f"train2017/{images[0]}": None})
+    one, other = (root / "annotations" / name for name in (instances, persons))
+    one.parent.mkdir()
+    one.write_text(coco(images, [box(1, 1, **drawn)]))
+    other.write_text(coco(images, [box(1, 1, **points)]))
+    (found,) = objects(read(root)[0])["train2017/a.jpg"].items
+    assert (len(found.polygons), found.area, found.keypoints) == (1, 55, (1, 2, 2))
+    other.write_text(coco(images, [box(1, 1, **points, bbox=[30, 20, 4, 4])]))
+    catalog, _ = read(root)
+    (bad,) = catalog.reader.read(catalog.rows())
+    assert "the id 1 has another box in each file" in str(bad)
+    other.write_text(coco(images, [box(1, 1, 7, **points)]))
+    with pytest.raises(SourceError, match="the same ids different categories, 1: give those"):
+        read(root)
+    other.write_text(coco(["b.jpg"], [box(1, 1, **points)]))
+    write(root, {"val2017/b.jpg": None})
+    other.rename(other.with_name("person_keypoints_val2017.json"))
+    with pytest.raises(SourceError, match=r"val2017\.json: has keypoints of images that no file"):
+        read(root)

@@ -22,6 +22,8 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.images.transform import Transform
 from dsprep.sample import Sample
+from dsprep.sources.annotated.coco_captions import LOST
+from dsprep.sources.annotated.coco_segments import CocoPanoptic
 from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
@@ -200,10 +202,23 @@ def test_pngs_outside_of_the_source_are_read_on_s3(
 
 def test_instances_win_and_panoptic_files_are_known(tmp_path: Path) -> None:
     instances = coco(["a.jpg"], [box(1, 1)])
-    root = write(tmp_path, {**SET, "annotations/instances_train2017.json": instances})
-    catalog, findings = read(root)
+    photo = "annotations/panoptic_train2017/photo.jpg"
+    more = {"annotations/instances_train2017.json": instances, photo: None}
+    catalog, findings = read(write(tmp_path, {**SET, **more}))
     assert "mask" not in catalog.settled.schema.by_name
-    assert kinds(findings)["annotations/panoptic_train2017.json"] == "not-read"
+    found = kinds(findings)
+    assert found["annotations/panoptic_train2017.json"] == "not-read"
+    assert found["annotations/panoptic_train2017/a.png"] == "not-read"
+    assert found[photo] != "not-read"
+
+
+def test_masks_are_those_of_the_numbers_of_images() -> None:
+    """Images that are left out have none, and one that two files list has it once."""
+    panoptic = CocoPanoptic()
+    panoptic.pngs = {(0, 1): "b.png", (0, 2): "lost.png", (0, 3): "a.png"}
+    masks = panoptic.masks({(0, 1): 1, (0, 2): LOST, (0, 3): 0, (1, 9): 0}, ("cat",), "")
+    assert masks is not None
+    assert masks.paths == ("a.png", "b.png")
 
 
 def test_the_directory_of_a_side_asks_for_its_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from io import BytesIO
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dsprep.annotations.coco import parse, parse_boxes
+from dsprep.annotations.coco import joined, parse, parse_boxes
 from dsprep.annotations.objects import Extent, Objects, is_id
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -120,6 +120,7 @@ class CocoAnnotations(Annotations):
     files: tuple[str, ...]
     states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
     classes: Mapping[Any, int]  # numbers by category ids
+    joins: bool = False  # whether annotations of one id are one object, told by two files
 
     @property
     def is_copied(self) -> bool:
@@ -197,7 +198,8 @@ class CocoAnnotations(Annotations):
         else:
             _, _, width, height, *spans = memoryview(place).cast("q")
             texts = [*self._texts(files, spans)]
-        return Objects(parse(texts, self.classes) if texts else (), _extent(width, height))
+        items = parse(texts, self.classes) if texts else ()
+        return Objects(joined(items) if self.joins else items, _extent(width, height))
 
     def _texts(self, files: OpenFiles, spans: Sequence[int]) -> Iterator[bytes]:
         pairs = zip(spans[::2], spans[1::2], strict=True)
@@ -437,16 +439,18 @@ def scan_coco(
     table = table.join(images, on=["file", "image"], how="left", maintain_order="left")
     _require_known(table, read, where)
     labels = table.filter(is_label & (pl.col("number") != LOST)).select("number", "category")
-    table, joined = _joined(table.filter(~is_label & (pl.col("number") != LOST)), files)
+    table, notes_on_joined = _with_joined(table.filter(~is_label), files)
     repeated = table.filter(pl.col("id") >= 0).select("file", "id")
     twice = repeated.filter(repeated.is_duplicated())["id"].unique().sort().cast(str).to_list()
-    findings = [*read.notes(where), *joined]
+    findings = [*read.notes(where), *notes_on_joined]
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
     place = pl.col("offset") + pl.col("file") * (1 << _OFFSET_BITS)
-    table = table.select("number", "size", place=place).sort("number", maintain_order=True)
-    sizes = table.group_by("number").agg(pl.len(), pl.col("size").sum())
+    table = table.select("number", "size", "is_more", place=place)
+    table = table.sort("number", maintain_order=True)
+    own = (~pl.col("is_more")).sum().alias("objects")
+    sizes = table.group_by("number").agg(pl.len(), pl.col("size").sum(), own)
     kept = images.select("number").filter(pl.col("number") != LOST).unique().sort("number")
     of_image = kept.join(sizes, on="number", how="left", maintain_order="left").fill_null(0)
     starts = array("q", [0, *of_image["len"].cum_sum().to_list()])
@@ -469,14 +473,14 @@ def scan_coco(
         findings.append(Finding("note", "", f"{where}: ids of images not kept"))
         return Scan(None, read.names, (), (), (), (), *told, sides=sides, values=values)
     spans = by_rows(table.select("place", "size"), "q")
-    own, states = (tuple(getattr(each, name) for each in copies) for name in ("path", "state"))
-    annotations = CocoAnnotations(own, states, numbers)
+    copied, states = (tuple(getattr(each, name) for each in copies) for name in ("path", "state"))
+    annotations = CocoAnnotations(copied, states, numbers, bool(table["is_more"].any()))
     for each in copies:
         each.belong_to(annotations)
     return Scan(
         annotations,
         read.names,
-        of_image["len"].to_list(),
+        of_image["objects"].to_list(),
         (of_image["size"] * digest.growth + _IMAGE_ID).to_list(),
         names,
         ids,
@@ -490,33 +494,53 @@ def scan_coco(
     )
 
 
-def _joined(
+def _with_joined(
     table: pl.DataFrame, files: Sequence[CocoFile]
 ) -> tuple[pl.DataFrame, Sequence[Finding]]:
-    """Return annotations without those that one of the same id says more of, and a note."""
+    """Return annotations, with those that say `is_more` of one of the same id, and a note.
+
+    Those of images that no file of instances lists are left out.
+    """
     import polars as pl
 
     joining = [at for at, file in enumerate(files) if file.joins]
-    more = table.filter(pl.col("file").is_in(joining) & (pl.col("id") >= 0))
-    if more.is_empty():
-        return table, ()
-    own, same = table.filter(~pl.col("file").is_in(joining)), ["number", "id", "category"]
-    found = more.join(own, on=same, how="semi")
+    is_joining = pl.col("file").is_in(joining)
+    for at in joining:
+        own = table.filter(pl.col("file") == at)
+        if own.height and (own["number"] == LOST).all():
+            said = "has keypoints of images that no file of instances lists"
+            raise _apart(files, f"{files[at].path}: {said}")
+    table = table.filter(pl.col("number") != LOST)
+    persons = table.filter(is_joining & (pl.col("id") >= 0))
+    if persons.is_empty():
+        return table.with_columns(is_more=False), ()
+    same = ["number", "id"]
+    own = table.filter(~is_joining).select(*same, first="category").unique(same, keep="first")
+    found = persons.join(own, on=same)
+    said = f"{os.path.dirname(files[0].path)}: has files of instances and of person_keypoints"
     if found.is_empty():
-        parts = ([each.path for each in files if each.joins is joins] for joins in (False, True))
-        given = (" ".join(f"--annotations {shlex.quote(path)}" for path in own) for own in parts)
-        raise SourceError(
-            f"{os.path.dirname(files[0].path)}: has files of instances and of person_keypoints for "
-            f"the same images, and no ids in common: give those to take: {', or '.join(given)}"
-        )
-    lost = table.height - own.height - found.height
-    said = f"{found.height:,} of {own.height:,} objects have keypoints of another file"
+        raise _apart(files, f"{said} for the same images, and no ids in common")
+    differ = found.filter(pl.col("category") != pl.col("first"))
+    if not differ.is_empty():
+        ids = format_some(differ["id"].cast(str).to_list())
+        raise _apart(files, f"{said} that give the same ids different categories, {ids}")
+    more = found.select(*same, is_more=is_joining)
+    whole = table.join(more, on=same, how="left", maintain_order="left")
+    whole = whole.with_columns(is_more=pl.col("is_more").fill_null(False) & is_joining)
+    whole = whole.sort("number", "file", "offset")
+    count = table.filter(~is_joining).height
+    lost = table.height - count - found.height
+    said = f"{found.height:,} of {count:,} objects have keypoints of another file"
     said += f", which has {format_count(lost, 'further object')}" if lost else ""
-    rest = own.join(found, on=same, how="anti")
-    others = table.filter(pl.col("file").is_in(joining))
-    whole = pl.concat([rest, others]).sort("number", "file", "offset")
     where = format_some([files[at].path for at in joining])
     return whole, [Finding("note", "", f"{where}: {said}")]
+
+
+def _apart(files: Sequence[CocoFile], said: str) -> SourceError:
+    """Return the error about files of persons that do not go with those of instances."""
+    parts = ([each.path for each in files if each.joins is joins] for joins in (False, True))
+    given = (" ".join(f"--annotations {shlex.quote(path)}" for path in own) for own in parts)
+    return SourceError(f"{said}: give those to take: {', or '.join(given)}")
 
 
 def _labels(table: pl.DataFrame, codes: Mapping[int, int], images: int, classes: int) -> pl.Series:

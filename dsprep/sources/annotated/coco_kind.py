@@ -210,15 +210,22 @@ def without_others(scan: Scan, paths: Sequence[str]) -> Scan:
 def _without_segments(scan: Scan, place: AnnotatedPlace) -> Scan:
     """Return a scan that names the PNGs of panoptic segmentation, which are not read.
 
-    They lie in a directory beside the JSON of its name.
+    They lie in a directory beside the JSON of its name, and are called like their images.
     """
     tops = tuple(f"{path[:-5]}/" for path in place.others if PANOPTIC.search(path))
-    pngs = [path for path in place.images.to_list() if path.startswith(tops)] if tops else []
+    images = place.images.to_list() if tops else []
+    stems = {_stem(path) for path in images if not path.startswith(tops)}
+    inside = [path for path in images if path.startswith(tops)]
+    pngs = [path for path in inside if path.lower().endswith(".png") and _stem(path) in stems]
     if not pngs:
         return scan
     said = f"{format_count(len(pngs), 'PNG')} of panoptic segmentation not read, such as {pngs[0]}"
     not_read = [Finding("not-read", path) for path in pngs]
     return scan._replace(findings=[*scan.findings, Finding("note", "", said), *not_read])
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def json_files(root: str, named: NamedPath, usual: re.Pattern[str]) -> Iterable[str]:

@@ -76,5 +76,8 @@ class CocoPanoptic:
                 f"{where}: has {len(classes):,} categories, and masks at most {IGNORED}: make some "
                 "of them one class with --classes FILE"
             )
-        paths = [self.pngs.get(image, "") for image in sorted(images, key=images.__getitem__)]
+        paths = [""] * (1 + max(images.values()))
+        for image, path in self.pngs.items():
+            if images[image] >= 0:  # an image that is left out has no number
+                paths[images[image]] = path
         return SegmentMasks("", tuple(paths), [0] * len(paths), names=classes)
