@@ -17,13 +17,13 @@ from dsprep.places.names import SPLITS, in_order, is_word_for_files, side_name, 
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.labels.numbered_lists import (
     ListedClasses,
-    begins_with_numbers,
+    Numbered,
     classes_of_lists,
     numbers_behind,
     tables_among,
 )
 from dsprep.sources.unread import text_of
-from dsprep.units import format_count, lines_of
+from dsprep.units import format_count, lines_of, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,13 +67,12 @@ def begun_list(path: str, head: bytes) -> BegunList | None:
     With numbers, it may be called anything with the word of a side: `places365_train_standard.txt`.
     """
     text = text_of(head)
-    if begins_with_numbers(text):
-        lines = [line for line in map(str.strip, lines_of(text)[:_LOOKED_AT]) if line]
-        return BegunList([line.rpartition(" ")[0] for line in lines], True)
+    lines = [line for line in map(str.strip, lines_of(text)[:_LOOKED_AT]) if line]
+    if numbered := numbers_behind(lines):
+        return BegunList(numbered.names.to_list(), True)
     if not _is_called_so(path):
         return None
     if path.lower().endswith(".txt"):
-        lines = [line for line in map(str.strip, lines_of(text)[:_LOOKED_AT]) if line]
         return BegunList(lines, False)
     if _NAMES_BY_CLASS.match(text):
         return BegunList(_NAME_IN_JSON.findall(text)[:_LOOKED_AT], False)
@@ -146,36 +145,39 @@ def listed_sides(
         texts = files.contents([*lists, *tables_among(place)])
         place = AnnotatedPlace(source.root, files._replace(texts=texts), leave_out=source.leave_out)
     findings, images = list[Finding](), paths.to_list()
+    told = "sides"
+    if numbered:
+        told = "these labels" if are_divided else "these sides and labels"
     try:
         named, read = _read_lists(source.root, place, images, lists, findings)
-        told = _sides_by(named, images, findings)
+        found = _sides_by(named, images, findings)
         classes = None
         if source.label_regex is None:
             parts = ((path, each.images, each.numbers) for path, each in named.items())
             classes = classes_of_lists(parts, paths, place, known)
     except SourceError as error:
-        raise SourceError(*error.args, f"lists of sides: {_way_out(lists)}") from None
-    names, count = in_order({*filter(None, told)}), sum(map(bool, told))
+        raise SourceError(*error.args, f"lists of sides: {_way_out(lists, told)}") from None
+    names, count = in_order({*filter(None, found)}), sum(map(bool, found))
     if not names or (len(names) == 1 and classes is None):
         return NO_LISTS
     some = f"{count:,} of {len(images):,} images are named in lists of sides, such as {read[0]}"
     if 2 * count < len(images) or ("train" not in names and classes is None):
         return NO_LISTS._replace(findings=[Finding("note", "", f"{some}: these are not read")])
     numbers = {side: at for at, side in enumerate(names)}
-    note = Finding("note", "", f"{some}: {_way_out(read)}")
+    note = Finding("note", "", f"{some}: {_way_out(read, told)}")
     used = [*read, *(classes.read if classes else ())]
-    sides = [numbers.get(side) for side in told]
+    sides = [numbers.get(side) for side in found]
     return ListedSides(names, sides, used, [note, *findings], classes)
 
 
-def _way_out(lists: Sequence[str]) -> str:
-    """Say how to go on without lists, and without other texts beside them."""
+def _way_out(lists: Sequence[str], told: str) -> str:
+    """Say how to go on without what lists tell, and without other texts beside them."""
     directories = {posixpath.dirname(path) for path in lists}
     extensions = {posixpath.splitext(path)[1] for path in lists}
     where = glob.escape(directories.pop()) if len(directories) == 1 else ""
     extension = extensions.pop() if len(extensions) == 1 else ""
     pattern = posixpath.join(where, f"*{extension}")
-    return f"to go on without sides, --leave-out {shlex.quote(pattern)}"
+    return f"to go on without {told}, --leave-out {shlex.quote(pattern)}"
 
 
 class _List(NamedTuple):
@@ -233,11 +235,22 @@ def _read_lists(
         if 2 * len(lost) >= len(lines):
             continue  # it is another text, or one for images without annotations
         meant.refuse_several(posixpath.join(root, path))
+        if numbers is not None:
+            _require_numbers(numbers, text, posixpath.join(root, path))
         is_there = meant.paths.is_not_null()
         classes = None if numbers is None else numbers.numbers.filter(is_there).to_list()
         named[path] = _List(meant.paths.drop_nulls().to_list(), classes)
         notes += [Finding("missing", name, f"named in {path}") for name in lost]
     return _of_one_division(named, notes), [*named]
+
+
+def _require_numbers(numbered: Numbered, text: str, where: str) -> None:
+    """Refuse a line without a number in a list whose first line has one."""
+    lacking = numbered.numbers.is_null().arg_true()
+    if len(lacking):
+        at = [number for number, line in enumerate(lines_of(text), 1) if line.strip()][lacking[0]]
+        line = quoted(numbered.names[lacking[0]])
+        raise SourceError(f"{where}:{at}: {line} has no class number, as other lines have: add it")
 
 
 def _names_in(path: str, text: str) -> list[str]:

@@ -12,6 +12,7 @@ import dsprep
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
 from dsprep.sources.reading import read_source
+from dsprep.sources.side_lists import begun_list
 from dsprep.sources.source import make_source
 from tests.sources.boxes import write
 
@@ -201,6 +202,30 @@ def test_numbers_from_1_keep_the_names_of_directories(tmp_path: Path) -> None:
     catalog, _ = read_source(make_source(str(write(tmp_path, FILES | lists))))
     assert catalog.classes == ("", "dotted", "banded")
     assert sides(tmp_path)["banded_2"] == "val"
+
+
+def test_directories_that_are_sides_may_have_lists_with_numbers(tmp_path: Path) -> None:
+    images = {f"train/{name}.jpg": None for name in IMAGES}
+    more = {f"val/{name}.jpg": None for name in ("dotted/7", "odd/8")}
+    root = write(tmp_path, {**images, **more, "train.txt": TRAIN})
+    catalog, findings = read_source(make_source(str(root)))
+    assert catalog.annotated is not None
+    assert (len(catalog), [*catalog.annotated.places][-2:]) == (10, [(0,), (None,)])  # by the directory, or unknown
+    said = "\n".join(notes_of(findings))
+    assert "1 image without a label, as no list names them" in said
+    assert "to go on without these labels, --leave-out '*.txt'" in said
+    (root / "train.txt").write_text(TRAIN.replace("/banded/banded_3.jpg 1\n", ""))
+    catalog, findings = read_source(make_source(str(root)))
+    lost = [each.path for each in findings if each.kind == "unlisted"]
+    assert (len(catalog), lost) == (9, ["train/banded/banded_3.jpg"])
+    (root / "train.txt").write_text(f"{TRAIN}\nbanded/banded_0.jpg\n")
+    with pytest.raises(SourceError, match=r"train\.txt:10: 'banded/banded_0\.jpg' has no class"):
+        read_source(make_source(str(root)))
+
+
+def test_lists_may_have_tabs() -> None:
+    begun = begun_list("val.txt", b"a/b c.jpg\t1\nd.jpg  2\n")
+    assert begun == (["a/b c.jpg", "d.jpg"], True)
 
 
 def test_other_names_and_forms_of_lists_of_sides(tmp_path: Path) -> None:

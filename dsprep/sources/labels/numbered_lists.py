@@ -34,7 +34,10 @@ _MOST = 0.5  # share of a directory that has one number: it is of a class, and t
 
 
 class Numbered(NamedTuple):
-    """The lines of a list: names of images and the number behind each."""
+    """The lines of a list: names of images and the number behind each.
+
+    A line without a number, which is an error, is a name as a whole, and its number null.
+    """
 
     names: pl.Series
     numbers: pl.Series
@@ -56,18 +59,13 @@ class ListedClasses(NamedTuple):
     findings: Sequence[Finding]
 
 
-def begins_with_numbers(text: str) -> bool:
-    """Return whether a text begins with a line of an image and a number."""
-    return _NUMBERED.match(text.lstrip().partition("\n")[0]) is not None
-
-
 def numbers_behind(lines: Sequence[str]) -> Numbered | None:
-    """Return the names of images in lines, and the numbers; None unless each line has both."""
+    """Return the names of images in lines, and the numbers; None unless the first line has both."""
     if not lines or not _NUMBERED.match(lines[0]):
         return None
-    parts = pl.Series("line", lines, dtype=pl.String).str.extract_groups(_LINE).struct.unnest()
-    name, number = parts.get_columns()
-    return None if name.has_nulls() else Numbered(name, number.cast(pl.Int64).alias("cls"))
+    whole = pl.Series("line", lines, dtype=pl.String)
+    name, number = whole.str.extract_groups(_LINE).struct.unnest().get_columns()
+    return Numbered(name.fill_null(whole), number.cast(pl.Int64).alias("cls"))
 
 
 def tables_among(place: AnnotatedPlace) -> Sequence[str]:
@@ -118,6 +116,9 @@ def classes_of_lists(
     column = paths.to_frame("path").join(
         listed.select("path", "cls"), on="path", how="left", maintain_order="left"
     )
+    if names is not None:  # of sides without a list, directories may be called like classes
+        column = column.with_columns(directories_of(column["path"]).alias("directory"))
+        column = column.with_columns(pl.col("cls").fill_null(_number_of(column, names)))
     said = f"lists tell the classes: {format_count(listed['cls'].n_unique(), 'number')}"
     said += f", whose names are in {read}" if read else ""
     used = [read] if read else []
@@ -185,18 +186,22 @@ def _require_names(listed: pl.DataFrame, names: Sequence[str], root: str, told: 
 
 def _require_agreement(listed: pl.DataFrame, names: Sequence[str], root: str) -> None:
     """Refuse a number that is another than that of the directory that an image lies in."""
+    own = _number_of(listed, names)
+    odd = listed.with_columns(own=own).filter(own != pl.col("cls"))
+    if not odd.is_empty():
+        directory, number = odd.select("directory", "own").row(0)
+        raise _disagreement(odd, root, f"it lies in {directory}/, which is the class {number}")
+
+
+def _number_of(table: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
+    """Return the number of the class that each directory of a table is called like, or null."""
     numbers = numbers_of(names)
-    expected = {
+    known = {
         directory: numbers[end]
-        for directory in listed["directory"].unique().to_list()
+        for directory in table["directory"].unique().to_list()
         if (end := next(filter(numbers.__contains__, _ends_of(directory)), ""))
     }
-    own = pl.col("directory").replace_strict(expected, default=None, return_dtype=pl.Int64)
-    odd = listed.filter(own != pl.col("cls"))
-    if not odd.is_empty():
-        directory = odd["directory"][0]
-        number = expected[directory]
-        raise _disagreement(odd, root, f"it lies in {directory}/, which is the class {number}")
+    return pl.col("directory").replace_strict(known, default=None, return_dtype=pl.Int64)
 
 
 def _ends_of(directory: str) -> Iterator[str]:

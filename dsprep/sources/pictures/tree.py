@@ -122,6 +122,9 @@ def _by_directories(source: Source, files: Files, top: str, known: Known) -> Sou
     if listed is not None:
         numbers, classes, more = table["cls"], listed.names, [*listed.findings]
         table = table.drop("cls")
+        if count := numbers.null_count():
+            said = f"{format_count(count, 'image')} without a label, as no list names them"
+            more.append(Finding("note", "", said))
     else:
         # The class of an image is the path of its directory; without directories, there are none.
         names_tell = source.label_regex is not None
@@ -201,7 +204,10 @@ class _Sided(NamedTuple):
 
 
 def _with_sides(source: Source, files: Files, known: Known, only: str) -> _Sided:
-    """Take the sides of images from directories or, if none are sides, from lists."""
+    """Take the sides of images from directories or, if none are sides, from lists.
+
+    Images that the list of their side does not name are left out.
+    """
     table = files.table.sort("path").select(pl.int_range(pl.len()).alias("index"), pl.all())
     paths, is_named = table["path"], source.kind is not None
     depth = source.sides_from or depth_unless_classes(paths, known, source.root, is_named)
@@ -221,6 +227,12 @@ def _with_sides(source: Source, files: Files, known: Known, only: str) -> _Sided
         unread = f"; {beside.seen}: {beside.do}" if beside else ""
         notes.append(Finding("note", "", f"{said_of_sides(sides)}{unread}"))
     table = table.with_columns(column)
+    if listed.classes is not None:  # a list names the images of its side
+        is_named = pl.Series(listed.numbers, dtype=pl.Int64).is_not_null()
+        is_taken = is_named | ~column.is_in(column.filter(is_named).unique().implode())
+        notes += [Finding("unlisted", path) for path in paths.filter(~is_taken)]
+        table = table.filter(is_taken).with_columns(index=pl.int_range(pl.len()))
+        below = below.filter(is_taken)
     return _Sided(table, below, sides, depth, files, notes, listed.classes)
 
 
