@@ -210,7 +210,7 @@ def test_directories_that_are_sides_may_have_lists_with_numbers(tmp_path: Path) 
     root = write(tmp_path, {**images, **more, "train.txt": TRAIN})
     catalog, findings = read_source(make_source(str(root)))
     assert catalog.annotated is not None
-    assert (len(catalog), [*catalog.annotated.places][-2:]) == (10, [(0,), (None,)])  # by the directory, or unknown
+    assert (len(catalog), [*catalog.annotated.places][-2:]) == (10, [(0,), (None,)])
     said = "\n".join(notes_of(findings))
     assert "1 image without a label, as no list names them" in said
     assert "to go on without these labels, --leave-out '*.txt'" in said

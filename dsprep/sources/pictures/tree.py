@@ -228,8 +228,8 @@ def _with_sides(source: Source, files: Files, known: Known, only: str) -> _Sided
         notes.append(Finding("note", "", f"{said_of_sides(sides)}{unread}"))
     table = table.with_columns(column)
     if listed.classes is not None:  # a list names the images of its side
-        is_named = pl.Series(listed.numbers, dtype=pl.Int64).is_not_null()
-        is_taken = is_named | ~column.is_in(column.filter(is_named).unique().implode())
+        are_listed = pl.Series(listed.numbers, dtype=pl.Int64).is_not_null()
+        is_taken = are_listed | ~column.is_in(column.filter(are_listed).unique().implode())
         notes += [Finding("unlisted", path) for path in paths.filter(~is_taken)]
         table = table.filter(is_taken).with_columns(index=pl.int_range(pl.len()))
         below = below.filter(is_taken)
