@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import tarfile
@@ -360,6 +361,16 @@ def test_words_in_names_are_no_part_of_them(tmp_path: Path) -> None:
     write(root, "train/masks/label_1.png")
     with pytest.raises(SourceError, match="is called like an image"):
         read_source(make_source(str(root / "train"), masks=f"{root}/train/masks"))
+    # directories of classes differ: no mask is that of an image of another class
+    for of in ("cat", "dog"):
+        root = write(tmp_path / of, "images/cat/image_1.jpg", f"masks/{of}/gt_1.png")
+        source = make_source(str(root / "images"), masks=f"{root}/masks")
+        if of == "cat":
+            reader = read_source(source)[0].reader
+            assert reader.masks.paths == ("cat/gt_1.png",)
+            continue
+        with pytest.raises(SourceError, match="is called like an image"):
+            read_source(source)
 
 
 def test_sides_and_classes_go_together_beside_masks(tmp_path: Path) -> None:
@@ -472,3 +483,61 @@ def test_other_values_among_masks_of_black_and_white_are_rejects(tmp_path: Path)
     other.rename(root / "masks/03.png")
     with pytest.raises(SourceError, match="its mask has 1 bit"):
         read_source(make_source(f"{root}/images", masks=f"{root}/masks"))
+
+
+def test_the_masks_of_other_images_are_not_joined(tmp_path: Path) -> None:
+    root = write(tmp_path / "set", *(f"images/{name}.jpg" for name in ("a", "a_1", "a_1_2")))
+    for name in ("a", "a_1", "a_1_2", "a_3"):
+        (root / "masks").mkdir(exist_ok=True)
+        Image.new("L", SIZE, 1).save(root / f"masks/{name}.png")
+    catalog, findings = read_source(
+        make_source(str(root / "images"), masks=f"{root}/masks/*.png").replace(takes_masks=True)
+    )
+    reader: Any = catalog.reader
+    assert reader.masks.paths == ("a.png", "a_1.png", "a_1_2.png")
+    assert [each.paths for each in reader.masks.further] == [("a_3.png", "", "")]
+    assert "1 image with several masks, which are joined" in {each.detail for each in findings}
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (("i_001.png", "i_002.png", "i_001_1.png"), "*.png"),
+        (("i_001.png", "i_002.gif", "i_001_1.png"), "*"),
+        (("1.png", "2.png", "1_1.png"), "*.png"),
+        (("1_mask.png", "2_mask.png", "1_mask_1.png"), "*_mask*.png"),
+    ],
+)
+def test_a_pattern_that_is_offered_loses_no_mask(
+    tmp_path: Path, names: tuple[str, ...], pattern: str
+) -> None:
+    images = [name.partition(".")[0].removesuffix("_mask") for name in names[:2]]
+    root = write(tmp_path / "set", *(f"images/{name}.jpg" for name in images))
+    (root / "masks").mkdir()
+    for name in names:
+        Image.new("L", SIZE, 1).save(root / "masks" / name)
+    source = make_source(str(root / "images"), masks=f"{root}/masks").replace(takes_masks=True)
+    _, (note,) = read_source(source)
+    assert f"--masks '{root}/masks/{pattern}' joins them" in note.detail
+    catalog, _ = read_source(source.replace(masks=f"{root}/masks/{pattern}"))
+    reader: Any = catalog.reader
+    assert reader.masks.paths == names[:2]
+    assert [each.paths for each in reader.masks.further] == [(names[2], "")]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({0: "a", 1: "b\nc"}, "does not fit on a line of mask.classes.txt"),
+        ({0: "a", 1: "a"}, "several classes have one name: 'a'"),
+        ({0: "a", 1: "\ud800"}, "has half a character"),
+    ],
+)
+def test_names_of_masks_are_lines(tmp_path: Path, names: dict[int, str], said: str) -> None:
+    root = write(tmp_path / "set", "images/a.jpg", "masks/a.png")
+    Image.new("RGB", SIZE, (9, 9, 9)).save(root / "masks/a.png")
+    told = {"label_map": names, "segmentation_colors": [[0, 0, 0], [9, 9, 9]]}
+    (root / "dataset_meta.json").write_text(json.dumps(told))
+    source = make_source(str(root / "images"), masks=f"{root}/masks").replace(takes_masks=True)
+    with pytest.raises(SourceError, match=said):
+        read_source(source)

@@ -438,15 +438,16 @@ def _masks_of(
         require_effect("", source.given, own_masks=True, own_runs=are_runs)
         own = told.masks.of(numbers)
         lacks = isinstance(own, Masks) and "" in own.paths
-        return own, [Field(MASK, "mask", lacks, own.names, ((MASK,),))], []
+        return own, [_mask_field(own.names, told.where, lacks=lacks)], []
     if beside is None:
         return None, [], []
     masks, others = find_masks(source, beside, paths, images)
-    stems = {posixpath.splitext(path)[0] for path in masks.paths if path}
+    own = [path for path in masks.paths if path]
+    stems = {posixpath.splitext(path)[0] for path in own}
     again = [path for path in others if is_further(path, stems)]
     alone = sorted({*others}.difference(again))
     notes = []
-    joins = shlex.quote(joining(str(source.masks), again[0])) if again else ""
+    joins = shlex.quote(joining(str(source.masks), own, again))
     why_again = f"not read, as a sample has one mask; --masks {joins} joins them"
     for files, why in (alone, "without an image"), (again, why_again):
         if files:
@@ -464,8 +465,16 @@ def _masks_of(
     if bare:
         notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")
     names = mask_names(source) or masks.names
-    field = Field(MASK, "mask", bare > 0, names, ((MASK,),))
+    field = _mask_field(names, str(source.masks), lacks=bare > 0)
     return masks, [field], [Finding("note", "", note) for note in notes]
+
+
+def _mask_field(names: tuple[str, ...], where: str, *, lacks: bool) -> Field:
+    """Return the field of masks whose classes have these names."""
+    require_lines(names, where, "mask.classes.txt")
+    _require_distinct(names, where)
+    _require_whole(names, where)
+    return Field(MASK, "mask", lacks, names, ((MASK,),))
 
 
 def _without_masks(
@@ -479,19 +488,27 @@ def _without_masks(
 
 def _require_names(scan: Scan) -> None:
     """Refuse names of several classes, and such that UTF-8 has no bytes for, as JSON may have."""
-    twice = sorted(name for name, count in Counter(scan.classes).items() if count > 1)
+    _require_distinct(scan.classes, scan.where)
+    _require_whole((*scan.names, *scan.classes), scan.where)
+
+
+def _require_distinct(classes: Sequence[str], where: str) -> None:
+    twice = sorted(name for name, count in Counter(classes).items() if count > 1)
     if twice:
         raise SourceError(
-            f"{scan.where}: several classes have one name: {quoted_names(twice, _SHOWN)}: give "
-            "each its own name"
+            f"{where}: several classes have one name: {quoted_names(twice, _SHOWN)}: give each "
+            "its own name"
         )
-    masks = scan.masks.names if scan.masks else ()
+
+
+def _require_whole(names: Iterable[str], where: str) -> None:
+    """Refuse names with half a character, which UTF-8 has no bytes for, and JSON may have."""
     try:
-        "\n".join((*scan.names, *scan.classes, *masks)).encode()
+        "\n".join(names).encode()
     except UnicodeEncodeError as error:
         line = error.object[: error.end].count("\n")
         name = error.object.split("\n")[line]
-        raise SourceError(f"{scan.where}: the name {quoted(name)} has half a character") from None
+        raise SourceError(f"{where}: the name {quoted(name)} has half a character") from None
 
 
 def _taken(

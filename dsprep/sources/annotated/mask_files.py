@@ -29,6 +29,8 @@ from dsprep.sources.mask_names import (
     convention,
     endings_of_masks,
     is_called_mask,
+    is_for_images,
+    is_for_masks,
     name_in_common,
 )
 from dsprep.storage.files import exists, full_path, is_dir
@@ -50,6 +52,7 @@ _TABLES_OF_COLORS = (
     *("class_dict.csv", "class_dict_seg.csv", "labelmap.csv"),
     *("label_colors.txt", "labelmap.txt", "dataset_meta.json"),
 )
+_LAST_WORD = re.compile(r"_[^_./]*(?=\.[^./]+$)")
 _NUMBERED = re.compile(r"_\d+\.[^./]+$")  # what further masks of an image end in: `1_mask_1.png`
 _KINDS = frozenset({"png", "gif", "bmp", "tif", "tiff"})  # lossless: others change numbers
 _DEEPEST = 64  # directories above a mask in an archive
@@ -339,17 +342,24 @@ def is_further(path: str, stems: Collection[str]) -> bool:
     return _NUMBERED.sub("", path) in stems
 
 
-def joining(root: str, further: str) -> str:
-    """Return the pattern that takes the masks of an image and further ones, given one of these."""
-    stem = _NUMBERED.sub("", posixpath.basename(further))
-    ending = stem[stem.rfind("_") :] if "_" in stem else ""
-    return posixpath.join(root, f"*{ending}*{extension_in(further)}")
+def joining(root: str, masks: Sequence[str], further: Sequence[str]) -> str:
+    """Return the pattern that takes the masks of images and further ones: ``*_mask*.png``.
+
+    It has the last word of the masks if all have the same: ``*.png`` takes `1.png` and `2.png`.
+    """
+    words = {"".join(_LAST_WORD.findall(path)) for path in masks}
+    extensions = {extension_in(path) for path in (*masks, *further)}
+    word, extension = (found.pop() if len(found) == 1 else "" for found in (words, extensions))
+    return posixpath.join(root, f"*{word}*{extension}".replace("**", "*"))
 
 
 def _further(files: MaskFiles, found: Sequence[str]) -> Iterator[list[str]]:
-    """Yield further masks of the images, one of each at a time, in the order of their numbers."""
+    """Yield further masks of the images, one of each at a time, in the order of their numbers.
+
+    The mask of an image is none of another: ``1_2.png`` is that of ``1_2.jpg``.
+    """
     own: dict[str, list[str]] = {posixpath.splitext(path)[0]: [] for path in found if path}
-    more = [path for path in files.sizes if is_further(path, own)]
+    more = [path for path in files.sizes.keys() - {*found} if is_further(path, own)]
     for path in sorted(more, key=lambda path: (len(path), path)):
         own[_NUMBERED.sub("", path)].append(path)
     of_each = [own[posixpath.splitext(path)[0]] if path else [] for path in found]
@@ -382,7 +392,8 @@ def _found(files: MaskFiles, paths: Sequence[str]) -> list[str]:
 def _found_by_words(files: MaskFiles, paths: Sequence[str]) -> list[str]:
     """Return the mask of each image by their names without words such as `image` and `gt`.
 
-    There are none if two images of a side, or two masks, have such a name in common.
+    There are none if two images of a side, or two masks, have such a name in common. An image in
+    ``cat/`` has no mask in ``dog/``.
     """
     from dsprep.places.names import side_above
 
@@ -392,7 +403,25 @@ def _found_by_words(files: MaskFiles, paths: Sequence[str]) -> list[str]:
     are_clear = len({*images}) == len(images) and len(masks) == len(files.sizes)
     if not are_clear or files.inside == "" or files.above is not None:
         return [""] * len(paths)
-    return [masks.get(own, "") for own in images]
+    found = [masks.get(own, "") for own in images]
+    pairs = zip(paths, found, strict=True)
+    return [mask if _are_in_parallel(path, mask) else "" for path, mask in pairs]
+
+
+def _are_in_parallel(image: str, mask: str) -> bool:
+    """Return whether the directories of a mask are those at the end of an image's, or reverse."""
+    from dsprep.places.names import side_name
+
+    one, other = (
+        [
+            name
+            for name in path.split("/")[:-1]
+            if not (is_for_images(name) or is_for_masks(name) or side_name(name))
+        ]
+        for path in (image, mask)
+    )
+    count = min(len(one), len(other))
+    return one[len(one) - count :] == other[len(other) - count :]
 
 
 def _pattern(files: MaskFiles, ending: str) -> str:
