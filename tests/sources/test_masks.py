@@ -10,6 +10,7 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ import dsprep
 from dsprep.cli.report import write_lines
 from dsprep.errors import OptionError, SourceError
 from dsprep.sample import Sample
+from dsprep.sources.annotated.masks import named_colors_in
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from tests.servers.bucket import Bucket
@@ -541,3 +543,33 @@ def test_names_of_masks_are_lines(tmp_path: Path, names: dict[int, str], said: s
     source = make_source(str(root / "images"), masks=f"{root}/masks").replace(takes_masks=True)
     with pytest.raises(SourceError, match=said):
         read_source(source)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("1 2 3 big cat", "big cat"),
+        ("1,2,3,cat", "cat"),
+        ('"cat", 1, 2, 3', "cat"),
+        ("cat,1,2,3,more", "cat"),
+        ("big, cat:1,2,3::", "big, cat"),
+        ("7:1,2,3::", "7"),
+        ("7,1,2,3", ""),  # a number and a color, or a color and a name
+        ("1 2 300 cat", ""),
+        ("1 2 3", ""),
+        ("1 2 3 cat\n1 2 3 dog", ""),
+        ('{"label_map": {"0": "cat"}, "segmentation_colors": [[1, 2, 3]]}', "cat"),
+        ('{"label_map": {"0": "cat"}, "segmentation_colors": [[1e999, 2, 3]]}', ""),
+        ('{"label_map": {"0": "cat"}, "segmentation_colors": [[300, 2, 3]]}', ""),
+    ],
+)
+def test_tables_of_colors(line: str, name: str) -> None:
+    assert named_colors_in(line) == ({(1, 2, 3): name} if name else {})
+    assert named_colors_in(f"name,r,g,b\n{line}") == named_colors_in(line) or line[0] == "{"
+
+
+@pytest.mark.parametrize("text", ["a", "a,", "1 ", "1,", "a:", ":", "1 1 1 ", " "])
+def test_long_lines_of_tables_of_colors_are_read_fast(text: str) -> None:
+    begin = process_time()
+    assert not named_colors_in("0" + 20_000 * text + "\n!")
+    assert process_time() - begin < 0.5

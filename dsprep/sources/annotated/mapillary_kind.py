@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 
@@ -32,7 +33,7 @@ class MapillaryKind(MaskSetKind):
     )
     not_read: ClassVar = "`instances`, `panoptic` and `polygons`; the other version"
     example: ClassVar = "dsprep pack mapillary-vistas shards --to webdataset"
-    files: ClassVar = re.compile(r"(?:^|/)config_v\d\.\d\.json$")
+    files: ClassVar = pattern(r"(?:^|/)config_v\d\.\d\.json$")
     texts: ClassVar = files
     directories_of_masks: ClassVar = tuple(
         Directories(
@@ -42,7 +43,7 @@ class MapillaryKind(MaskSetKind):
         )
         for version in _VERSIONS
     )
-    others: ClassVar = re.compile(
+    others: ClassVar = pattern(
         rf"(?:^|/)(?:v1\.2|v2\.0)/(?:labels|instances|panoptic|polygons)/|{files.pattern}"
     )
 

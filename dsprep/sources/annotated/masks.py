@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 _LOOKED_AT = 64
 _BLACK_AND_WHITE = frozenset({0, IGNORED})
 _COLOR = re.compile(r"#?([0-9a-fA-F]{6})|(\d{1,3})[\s,]+(\d{1,3})[\s,]+(\d{1,3})")
-_NAMED_COLOR = re.compile(
-    r"(?:(?P<before>[^,:]*[^,:\s\d][^,:]*)[,:]\s*)?"
-    r"(?P<red>\d{1,3})[\s,]+(?P<green>\d{1,3})[\s,]+(?P<blue>\d{1,3})(?P<after>(?:[\s,:].*)?)"
+_LEVELS = r"\s*(?P<red>\d{1,3})[\s,]+(?P<green>\d{1,3})[\s,]+(?P<blue>\d{1,3})"
+# Each of these takes a time that grows with the length of a line, not with its square.
+_FORMS = (
+    re.compile(rf"{_LEVELS}[\s,:]+(?P<name>[^\s,:].*)"),
+    re.compile(rf"(?P<name>[^:]+):{_LEVELS}(?:[\s,:].*)?"),
+    re.compile(rf"(?P<name>[^,:]+),{_LEVELS}(?:[\s,:].*)?"),
 )
 _LARGEST = 1 << 28  # maximum size of a mask, in pixels
 _WITHOUT_PIXELS = "segment without pixels, kept in objects all the same"
@@ -308,25 +311,48 @@ def parse_color(text: str) -> Color:
 def named_colors_in(text: str) -> dict[Color, str]:
     """Return the names of classes by color, in their order; none if a text is no table of these.
 
-    A line is ``cat,128,0,0`` behind a header, as Kaggle's `class_dict.csv` has it, ``128 0 0 cat``,
-    or ``cat:128,0,0::`` of CVAT; JSON is that of datumaro's `dataset_meta.json`.
+    JSON is that of datumaro's `dataset_meta.json`.
     """
     if text.lstrip().startswith("{"):
         return _colors_of_json(text)
-    lines = [line.strip() for line in lines_of(text) if line.strip() and line[0] != "#"]
-    rows = [_NAMED_COLOR.fullmatch(line) for line in lines]
-    if rows and rows[0] is None:  # it names the columns
-        rows = rows[1:]
+    try:
+        return read_color_table(text, "")
+    except SourceError:
+        return {}
+
+
+def read_color_table(text: str, path: str) -> dict[Color, str]:
+    """Return the names of classes by color, in their order.
+
+    A line is ``cat,128,0,0`` behind a header, as Kaggle's `class_dict.csv` has it, ``128 0 0 cat``
+    of CamVid, or ``cat:128,0,0::`` of CVAT.
+    """
+    lines = [line for line in map(str.strip, lines_of(text)) if line and line[0] != "#"]
+    if lines and not any(map(str.isdecimal, lines[0])):  # it names the columns
+        lines = lines[1:]
     found: dict[Color, str] = {}
-    for row in rows:
+    for line in lines:
+        row = _named_color(line)
         if row is None:
-            return {}
-        red, green, blue = (int(row[level]) for level in ("red", "green", "blue"))
-        name = (row["before"] or row["after"]).strip(' \t,:;"')
-        if not name or max(red, green, blue) > 255 or (red, green, blue) in found:
-            return {}
-        found[red, green, blue] = name
-    return found if len(found) <= IGNORED else {}
+            raise SourceError(f"{path}: {line!r:.60} is no color of a class: 64 128 64 Animal")
+        color, name = row
+        if color in found:
+            raise SourceError(f"{path}: {line!r:.60} has a color that is there twice")
+        found[color] = name
+    if len(found) > IGNORED:
+        raise SourceError(f"{path}: names {len(found):,} classes; masks have {IGNORED} at most")
+    return found
+
+
+def _named_color(line: str) -> tuple[Color, str] | None:
+    """Return the color and the name in a line of a table; None if they are unclear."""
+    rows = [row for form in _FORMS if (row := form.fullmatch(line))]
+    if len(rows) != 1:
+        return None
+    row = rows[0]
+    red, green, blue = (int(row[level]) for level in ("red", "green", "blue"))
+    name = row["name"].strip(' \t,:;"')
+    return ((red, green, blue), name) if name and max(red, green, blue) <= 255 else None
 
 
 def _colors_of_json(text: str) -> dict[Color, str]:
@@ -337,9 +363,10 @@ def _colors_of_json(text: str) -> dict[Color, str]:
             (int(red), int(green), int(blue)) for red, green, blue in told["segmentation_colors"]
         ]
         found = {color: str(names[at]) for at, color in enumerate(colors)}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
-    return found if len(found) == len(colors) <= IGNORED else {}
+    are_levels = all(0 <= level <= 255 for color in colors for level in color)
+    return found if are_levels and len(found) == len(colors) <= IGNORED else {}
 
 
 def colors_in(text: str, path: str) -> dict[Color, int]:

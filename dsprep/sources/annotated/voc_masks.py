@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING
 from dsprep.annotations.masks import Color
 from dsprep.errors import BadSample, DsprepError
 from dsprep.findings import Finding
+from dsprep.patterns import pattern
 from dsprep.places.names import is_side_alone, usual_side
 from dsprep.sources.annotated.mask_files import masks_among
 from dsprep.sources.annotated.mask_sets import text_beside
-from dsprep.sources.annotated.masks import Masks, parse_color, require_numbers
+from dsprep.sources.annotated.masks import Masks, named_colors_in, require_numbers
 from dsprep.sources.annotated.parallel_masks import MaskMeaning, Parallel
 from dsprep.sources.readers import FileReader
 from dsprep.units import format_count, lines_of
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from dsprep.sources.annotation_kind import AnnotatedPlace
     from dsprep.sources.source import Source
 
-_CLASSES, _OBJECTS = (re.compile(rf"(?:^|/)Segmentation{of}/[^/]+$") for of in ("Class", "Object"))
-_SIDES = re.compile(r"(?:^|/)ImageSets/Segmentation[^/]*/([^/]+)\.txt$")
+_CLASSES, _OBJECTS = (pattern(rf"(?:^|/)Segmentation{of}/[^/]+$") for of in ("Class", "Object"))
+_SIDES = pattern(r"(?:^|/)ImageSets/Segmentation[^/]*/([^/]+)\.txt$")
 _CLASSES_OF_VOC = 21
 _EDGES = (224, 224, 192)
-_LABELMAP = re.compile(r"(?:^|/)labelmap\.txt$")  # of CVAT and datumaro: colors and names
+_LABELMAP = pattern(r"(?:^|/)labelmap\.txt$")  # of CVAT and datumaro: colors and names
 
 
 def masks_of(
@@ -91,7 +91,7 @@ def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, 
     except DsprepError as error:
         why = str(error)
     text = files.text(masks.root, posixpath.join(masks.root, labelmap)) if labelmap else None
-    colors = _colors_in(text or "")
+    colors = named_colors_in(text or "")
     if labelmap and not colors:
         return None, why
     numbers = {color: at for at, color in enumerate(colors)} or _colors_of_voc()
@@ -120,23 +120,10 @@ def _colors_of_voc() -> dict[Color, int]:
     return found | {_EDGES: 255}
 
 
-def _colors_in(text: str) -> dict[Color, str]:
-    """Return the names of classes by color: lines such as ``cat:128,0,0::``; none if unclear."""
-    found: dict[Color, str] = {}
-    lines = [line for line in lines_of(text) if line.strip() and not line.startswith("#")]
-    for line in lines:
-        name, _, rest = line.partition(":")
-        try:
-            found.setdefault(parse_color(rest.strip()), name.strip())
-        except ValueError:
-            return {}
-    return found if len(found) == len(lines) else {}
-
-
 def meaning_of(place: AnnotatedPlace, found: Parallel) -> MaskMeaning:
     """Read the names and colors of classes, and the sides of images."""
     labelmap, lines = text_beside(place, "labelmap.txt")
-    named = _colors_in(lines)
+    named = named_colors_in(lines)
     listed, texts = text_beside(place, "class_names.txt")  # of labelme: a class a line
     names = tuple(named.values()) or tuple(filter(None, map(str.strip, lines_of(texts))))
     stems = [posixpath.splitext(posixpath.basename(path))[0] for path in found.images]

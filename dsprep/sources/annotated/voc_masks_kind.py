@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from dsprep.patterns import pattern
 from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.parallel_masks import TOP, Directories, MaskMeaning
 
@@ -28,7 +28,7 @@ class VocMasksKind(MaskSetKind):
     )
     not_read: ClassVar = "`SegmentationObject`, pictures of the masks"
     example: ClassVar = "dsprep pack task_1 shards --to webdataset"
-    texts: ClassVar = re.compile(
+    texts: ClassVar = pattern(
         r"(?:^|/)(?:(?:labelmap|class_names)\.txt|ImageSets/Segmentation[^/]*/[^/]+\.txt)$"
     )
     directories_of_masks: ClassVar = tuple(
@@ -39,7 +39,7 @@ class VocMasksKind(MaskSetKind):
         )
         for name in _MASKS
     )
-    others: ClassVar = re.compile(rf"(?:^|/)(?:{_OTHERS})")
+    others: ClassVar = pattern(rf"(?:^|/)(?:{_OTHERS})")
 
     def is_unmistakable(self, place: AnnotatedPlace, found: Parallel) -> bool:
         return not any("Annotations/" in path for path in place.with_extension("xml"))
