@@ -191,14 +191,14 @@ def write_lines(report: WriteReport) -> Iterator[str]:
 
 
 def _masks_text(report: WriteReport) -> str:
-    """Return whether all samples have a mask, and of how many classes; empty without masks."""
+    """Return whether samples may lack a mask, and how many classes; empty without masks."""
     fields = (report.schema or {}).get("fields", ())
     mask = next((each for each in fields if each["type"] == "mask"), None)
     if mask is None:
         return ""
     count = len(mask.get("names", ()))
-    of_samples = "some samples have one" if mask.get("missing") else "each sample has one"
-    return f"{of_samples}, of {format_count(count, 'class')}" if count else of_samples
+    which = "samples may lack one" if mask.get("missing") else "in all samples"
+    return f"{which}, {format_count(count, 'class')}" if count else which
 
 
 def shards_line(report: WriteReport) -> str:

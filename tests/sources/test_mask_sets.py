@@ -182,6 +182,32 @@ def test_masks_of_voc_without_xml(tmp_path: Path) -> None:
     assert names(read(tmp_path)[0]) == ("_background_", "cat")
 
 
+def test_sides_of_masks_of_voc(tmp_path: Path) -> None:
+    lists = "ImageSets/Segmentation/{}.txt".format
+
+    def files(*names: str) -> Content:
+        of_each = ((f"JPEGImages/{name}.jpg", f"SegmentationClass/{name}.png") for name in names)
+        return {
+            path: data
+            for image, mask in of_each
+            for path, data in ((image, None), (mask, png(0, 1)))
+        }
+
+    names = ("a/0", "a/1", "b/0", "b/1")
+    own = {lists("train"): "a/0\na/1.jpg\n", lists("val"): "b/0\nb/1\n", lists("seen"): "a/0\n"}
+    catalog, findings = read(write(tmp_path / "alike", {**files(*names), **own}))
+    assert [*sides(catalog).values()] == ["train", "train", "val", "val"]
+    assert not catalog.settled.schema.by_name["mask"].missing
+    write(tmp_path / "alike", {lists("train"): "0\n1\n"})
+    with pytest.raises(SourceError, match="'0' may mean 'JPEGImages/a/0.jpg' or"):
+        read(tmp_path / "alike")
+    # An image of two lists is none for training.
+    own = {lists("train"): "0\n1\n", lists("val"): "1\n2\n"}
+    catalog, findings = read(write(tmp_path / "twice", {**files(*"012"), **own}))
+    assert [*sides(catalog).values()] == ["train", "val", "val"]
+    assert "1 image of other sides, which stay there" in notes(findings)
+
+
 def test_scene_parse_150(tmp_path: Path) -> None:
     catalog, _ = read(write(tmp_path, mask_sets.SCENE_PARSE))
     assert [*masks(catalog).values()] == [[0, 1], [0, 2], [2]]

@@ -419,7 +419,7 @@ def test_a_pattern_joins_the_masks_of_an_image(tmp_path: Path) -> None:
         out = tmp_path / f"out-{Path(place).suffix}"
         report = dsprep.pack(place, out, masks=f"{place}/*_mask*.png", **options)
         assert "1 image with several masks, which are joined" in report.notes
-        assert "  masks     each sample has one" in [*write_lines(report)]
+        assert "  masks     in all samples" in [*write_lines(report)]
         with tarfile.open(out / "train-000000.tar") as shard:
             found = shard.extractfile("benign (1).mask.png")
             assert found is not None

@@ -386,15 +386,25 @@ def test_masks_are_taken_where_the_output_has_a_place_for_them(tmp_path: Path) -
     source = make_source(str(root)).replace(takes_masks=True)
     # In color, they have the colors of VOC's palette, or those of the table that CVAT writes.
     write(root, {"SegmentationClass/0.png": png("RGB")})
-    catalog, _ = read_source(source)
+    catalog, findings = read_source(source)
+    said = "the colors of masks have the class numbers of Pascal VOC, as no labelmap.txt names them"
+    assert said in notes(findings)
     (sample, _) = catalog.reader.read(catalog.rows())
     assert isinstance(sample, Sample)
     data: Any = sample.fields["mask"]
     assert {*Image.open(BytesIO(data)).tobytes()} == {1}
     write(root, {"SegmentationClass/0.png": colored((1, 2, 3))})
     assert "its mask has colors" in notes(read_source(source)[1])
+    strange = {"SegmentationClass/0.png": png("RGB"), "SegmentationClass/1.png": colored((1, 2, 3))}
+    _, findings = read_source(
+        make_source(str(write(tmp_path / "strange", {**files, **strange}))).replace(
+            takes_masks=True
+        )
+    )
+    assert "2 masks not read" in notes(findings)
     write(root, {"SegmentationClass/0.png": png("RGB")})
     write(root, {"labelmap.txt": "# label:color\nbackground:0,0,0::\ncat:128,0,0::\n"})
     catalog, findings = read_source(source)
     assert catalog.settled.schema.by_name["mask"].names == ("background", "cat")
     assert "labelmap.txt" not in kinds(findings)
+    assert said not in notes(findings)

@@ -437,17 +437,17 @@ def _masks_of(
         are_runs = isinstance(told.masks, TableMasks)
         require_effect("", source.given, own_masks=True, own_runs=are_runs)
         own = told.masks.of(numbers)
-        lacks = isinstance(own, Masks) and "" in own.paths
+        lacks = isinstance(own, Masks) and not all(own.paths[row] for row in rows)
         return own, [_mask_field(own.names, told.where, lacks=lacks)], []
     if beside is None:
         return None, [], []
     masks, others = find_masks(source, beside, paths, images)
-    own = [path for path in masks.paths if path]
-    stems = {posixpath.splitext(path)[0] for path in own}
+    taken = [path for path in masks.paths if path]
+    stems = {posixpath.splitext(path)[0] for path in taken}
     again = [path for path in others if is_further(path, stems)]
     alone = sorted({*others}.difference(again))
     notes = []
-    joins = shlex.quote(joining(str(source.masks), own, again))
+    joins = shlex.quote(joining(str(source.masks), taken, again))
     why_again = f"not read, as a sample has one mask; --masks {joins} joins them"
     for files, why in (alone, "without an image"), (again, why_again):
         if files:

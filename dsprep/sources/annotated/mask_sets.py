@@ -44,7 +44,7 @@ def scan_masks(
         meaning: What texts say of both.
         others: Images and other files of the data set that are known and not read.
     """
-    files, notes = place.files, list[Finding]()
+    files, notes = place.files, [*meaning.findings]
     masks: Masks | None = None
     if source.takes_masks:
         images = files.reader or FileReader(source.root)

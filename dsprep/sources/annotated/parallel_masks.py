@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.annotations.masks import Color
+    from dsprep.findings import Finding
     from dsprep.sources.annotated.image_values import ImageValues
     from dsprep.sources.annotation_kind import AnnotatedPlace
 
@@ -32,6 +33,7 @@ class MaskMeaning(NamedTuple):
         sides: The side of each image; empty if there are none.
         images: The label of each image, and the like.
         used: The texts that were read.
+        findings: What was noticed in them.
     """
 
     names: tuple[str, ...] = ()
@@ -40,6 +42,7 @@ class MaskMeaning(NamedTuple):
     sides: tuple[str, ...] = ()
     images: ImageValues | None = None
     used: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class Directories(NamedTuple):

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.annotations.masks import Color
-from dsprep.errors import BadSample, DsprepError
+from dsprep.errors import DsprepError
 from dsprep.findings import Finding
 from dsprep.patterns import pattern
-from dsprep.places.names import is_side_alone, usual_side
 from dsprep.sources.annotated.mask_files import masks_among
 from dsprep.sources.annotated.mask_sets import text_beside
 from dsprep.sources.annotated.masks import Masks, named_colors_in, require_numbers
@@ -25,9 +24,13 @@ if TYPE_CHECKING:
     from dsprep.sources.source import Source
 
 _CLASSES, _OBJECTS = (pattern(rf"(?:^|/)Segmentation{of}/[^/]+$") for of in ("Class", "Object"))
-_SIDES = pattern(r"(?:^|/)ImageSets/Segmentation[^/]*/([^/]+)\.txt$")
+_SIDES = pattern(r"(?:^|/)ImageSets/Segmentation[^/]*/[^/]+\.txt$")
 _CLASSES_OF_VOC = 21
 _EDGES = (224, 224, 192)
+_OWN_PALETTE = (
+    "the colors of masks have the class numbers of Pascal VOC, as no labelmap.txt names them: for "
+    "others, give --masks DIR --mask-colors FILE"
+)
 _LABELMAP = pattern(r"(?:^|/)labelmap\.txt$")  # of CVAT and datumaro: colors and names
 
 
@@ -51,7 +54,9 @@ def masks_of(
     if not source.takes_masks:
         why = "the output has no place for masks"
     else:
-        masks, why = _readable(_named(source.root, files, called, of_classes), labelmap, files)
+        masks, why = _readable(
+            _named(source.root, files, called, of_classes), labelmap, files, notes
+        )
     if masks is None:
         _note(of_classes, why, notes)
         return None, []
@@ -80,7 +85,9 @@ def _named(root: str, files: Files, called: Sequence[str], paths: Sequence[str])
     return masks_among(root, files, found.to_list())
 
 
-def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, str]:
+def _readable(
+    masks: Masks, labelmap: str, files: Files, notes: list[Finding]
+) -> tuple[Masks | None, str]:
     """Return masks whose pixels are class numbers, or colors that a table names; or why not."""
     if not any(masks.paths):
         return None, "no image has their names"
@@ -96,12 +103,12 @@ def _readable(masks: Masks, labelmap: str, files: Files) -> tuple[Masks | None, 
         return None, why
     numbers = {color: at for at, color in enumerate(colors)} or _colors_of_voc()
     masks = replace(masks, colors=numbers, names=tuple(colors.values()))
-    first = next(at for at, path in enumerate(masks.paths) if path)
     try:
-        for data in masks.files([first], images):
-            masks.mask(data)
-    except BadSample as error:
+        require_numbers(masks, images)
+    except DsprepError as error:
         return None, f"{labelmap}: {error}" if labelmap else why
+    if not labelmap:
+        notes.append(Finding("note", "", _OWN_PALETTE))
     return masks, ""
 
 
@@ -122,19 +129,17 @@ def _colors_of_voc() -> dict[Color, int]:
 
 def meaning_of(place: AnnotatedPlace, found: Parallel) -> MaskMeaning:
     """Read the names and colors of classes, and the sides of images."""
+    from dsprep.sources.side_lists import sides_of_lists
+
     labelmap, lines = text_beside(place, "labelmap.txt")
     named = named_colors_in(lines)
     listed, texts = text_beside(place, "class_names.txt")  # of labelme: a class a line
     names = tuple(named.values()) or tuple(filter(None, map(str.strip, lines_of(texts))))
-    stems = [posixpath.splitext(posixpath.basename(path))[0] for path in found.images]
-    lists = {path: told[1] for path in place.others if (told := _SIDES.search(path))}
-    lists = {path: usual_side(name) for path, name in lists.items() if is_side_alone(name)}
-    side: dict[str, str] = {}
-    for path, name in sorted(lists.items()):
-        text = place.files.text(place.root, posixpath.join(place.root, path)) or ""
-        for line in lines_of(text):
-            side.setdefault(posixpath.basename(line.strip()), name)
-    sides = tuple(side.get(stem, "") for stem in stems) if side else ()
+    others = [path for path in place.others if not _SIDES.search(path)]
+    notes = list[Finding]()
+    sides, lists = sides_of_lists(place.root, place, found.images, others, notes)
     colors = {color: number for number, color in enumerate(named)} or None
     used = (labelmap if named else listed, *lists)
-    return MaskMeaning(names, colors, sides=sides, used=tuple(filter(None, used)))
+    return MaskMeaning(
+        names, colors, sides=tuple(sides), used=tuple(filter(None, used)), findings=tuple(notes)
+    )
