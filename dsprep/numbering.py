@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -48,7 +49,8 @@ def number_classes(
     so. A name that the known classes lack is an error, unless ``unknown`` is None.
     """
     if known.classes:
-        if unknown is not None and (lost := sorted(set(names).difference(known.classes))):
+        lost = () if unknown is None else sorted(set(names).difference(numbers_of(known.classes)))
+        if unknown is not None and lost:
             raise unknown(place, lost, known.classes)
         return known.classes
     classes = natural_order(names) if known.order == "natural" else tuple(sorted(names))
@@ -75,20 +77,36 @@ def number_ids(
 
 
 def numbers_of(classes: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of classes by name; the first one if several have a name."""
+    """Return the numbers of classes by name; the first one if several have a name.
+
+    Other forms of the names are there, too: see `in_both_forms`.
+    """
     numbers: dict[str, int] = {}
     for number, name in enumerate(classes):
         numbers.setdefault(name, number)
-    return numbers
+    return in_both_forms(numbers)
+
+
+def in_both_forms(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Add names whose accents are characters of their own (NFD), and those without such (NFC).
+
+    macOS writes the former. A form that several classes have in common is not added.
+    """
+    others: dict[str, set[int]] = {}
+    for name, number in numbers.items():
+        if not name.isascii():
+            others.setdefault(unicodedata.normalize("NFC", name), set()).add(number)
+            others.setdefault(unicodedata.normalize("NFD", name), set()).add(number)
+    clear = {name: min(own) for name, own in others.items() if len(own) == 1}
+    return {**numbers, **{name: at for name, at in clear.items() if name not in numbers}}
 
 
 def numbered(names: pl.Series, classes: Sequence[str]) -> pl.Series:
     """Return the class number of each name as a column ``cls``; null for a name of no class."""
     import polars as pl
 
-    numbers = names.replace_strict(
-        classes, range(len(classes)), default=None, return_dtype=pl.Int64
-    )
+    known = numbers_of(classes)
+    numbers = names.replace_strict([*known], [*known.values()], default=None, return_dtype=pl.Int64)
     return numbers.alias("cls")
 
 

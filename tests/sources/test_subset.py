@@ -54,6 +54,30 @@ def labels_in(root: Path, run_here: RunHere, source: Path, *options: object) -> 
     return {Path(path).parent.name: int(float(label)) for _, label, path in rows.iter_rows()}
 
 
+def test_names_of_classes_may_have_other_accents_than_directories(tmp_path: Path) -> None:
+    """A zip of macOS has `e` and an accent (NFD), a list `é` (NFC); a table, either."""
+    stored, written = "cafe\u0301", "caf\xe9"
+    image_folder(tmp_path / "images", (stored, "bar"), 1)
+    names = tmp_path / "names.txt"
+    names.write_text(f"{written}\nbar\n", encoding="utf-8")
+    table = tmp_path / "table.csv"
+    rows = [
+        f"{path.relative_to(tmp_path / 'images')},{path.parent.name}\n"
+        for path in sorted((tmp_path / "images").rglob("*.jpg"))
+    ]
+    table.write_text("path,label\n" + "".join(rows), encoding="utf-8")
+    for options in ({}, {"labels": str(table)}):
+        own = {"classes": str(names), **options}
+        found, _ = read_source(make_source(str(tmp_path / "images"), **own))  # type: ignore[arg-type]
+        assert found.classes == (written, "bar")
+        assert sorted(found.table["cls"]) == [0, 1]
+    (tmp_path / "own.txt").write_text(f"{written}\n", encoding="utf-8")
+    found, _ = read_source(
+        make_source(str(tmp_path / "images"), keep_classes=str(tmp_path / "own.txt"))
+    )
+    assert found.classes == (stored,)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_subset_is_the_data_set_of_these_classes_alone(
     run_here: RunHere, root: Path, tmp_path: Path, format: str

@@ -63,6 +63,16 @@ def test_numbers_of_names() -> None:
     assert (found.name, found.dtype, found.to_list()) == ("cls", pl.Int64, [1, None, 0])
 
 
+def test_accents_are_found_in_both_forms() -> None:
+    written, stored = "caf\xe9", "cafe\u0301"
+    for own, other in ((written, stored), (stored, written)):
+        assert number_classes([other], Known(("bar", own)), "here") == ("bar", own)
+        assert numbered(pl.Series([other, own, "bar"]), ("bar", own)).to_list() == [1, 1, 0]
+    assert numbers_of((stored, written)) == {stored: 0, written: 1}
+    half, other_half = "\xe9e\u0301", "e\u0301\xe9"  # both have the same two forms
+    assert numbers_of((half, other_half)) == {half: 0, other_half: 1}
+
+
 def test_ids() -> None:
     named = {10: "cat", 9: "dog"}
     assert number_ids(named, None, "here") == (("dog", "cat"), (9, 10), {9: 0, 10: 1})

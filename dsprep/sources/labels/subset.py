@@ -15,6 +15,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import read_classes
+from dsprep.numbering import in_both_forms
 from dsprep.sources.labels.classes import with_label
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text
@@ -106,6 +107,7 @@ def find_classes(
         by_name = {_forms(name)[of_class]: number for number, name in known.items() if name}
         if len(by_name) < sum(map(bool, known.values())):
             continue  # the first words of "crane, bird" and "crane, machine" are no ids
+        by_name = in_both_forms(by_name)
         for form in range(3):
             names = [_forms(line)[form] for line in lines]
             found = [by_name.get(name) for name in names]

@@ -19,7 +19,7 @@ from dsprep.catalog import Annotated, Catalog, Inferred
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
-from dsprep.numbering import Known, number_classes, numbered
+from dsprep.numbering import Known, number_classes, numbered, numbers_of
 from dsprep.options import require_effect
 from dsprep.places.files import Files, list_files
 from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, WRITTEN_ELSEWHERE, Matches, match
@@ -391,7 +391,7 @@ class _Cells(NamedTuple):
     def are_in(self, known: Known) -> bool:
         """Return whether all labels are names of known classes."""
         # Refuse numbers that are also names of other classes of the source: they have two readings.
-        if not known.classes or not self.texts.is_in(known.classes).all():
+        if not known.classes or not self.texts.is_in([*numbers_of(known.classes)]).all():
             return False
         if known.owner is not None and is_number(self.texts).all():
             number = self.texts.cast(pl.Float64, strict=False)
