@@ -177,6 +177,18 @@ def side_above(path: str) -> str:
     return next((side.side for side in found if side is not None), "")
 
 
+def sides_above(path: str) -> set[str]:
+    """Return the sides that directories of a path are called like."""
+    found = map(side_name, path.split("/")[:-1])
+    return {each.side for each in found if each is not None}
+
+
+def are_of_other_sides(one: str, other: str) -> bool:
+    """Return whether the directories of two files are those of different sides."""
+    own, there = sides_above(one), sides_above(other)
+    return bool(own and there and own.isdisjoint(there))
+
+
 def is_side_alone(name: str) -> bool:
     """Return whether a name is that of a side, maybe with a number: `val`, `train2017`."""
     found = side_name(name)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.patterns import pattern
-from dsprep.places.names import SPLITS, in_order, is_word_for_files, side_name, usual_side
+from dsprep.places.names import (
+    SPLITS,
+    in_order,
+    is_word_for_files,
+    side_name,
+    sides_above,
+    usual_side,
+)
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.labels.numbered_lists import (
     ListedClasses,
@@ -324,12 +331,6 @@ def _number(path: str) -> str:
 def _may_be_of(above: Collection[str], side: str) -> bool:
     """Return whether a list of a side may name an image: one below `training` is none for tests."""
     return not above or side in above or (above == {"train"} and side == "val")
-
-
-def sides_above(path: str) -> set[str]:
-    """Return the sides that directories of a path are called like."""
-    found = map(side_name, path.split("/")[:-1])
-    return {each.side for each in found if each is not None}
 
 
 def _stem(path: str) -> str:

@@ -136,6 +136,9 @@ def test_lists_and_tables_name_accents_as_files_do_not(tmp_path: Path) -> None:
     for options in ({"list_file": str(tmp_path / "a.lst")}, {"labels": str(tmp_path / "a.csv")}):
         found, _ = read_source(make_source(str(tmp_path), **options))  # type: ignore[arg-type]
         assert found.table["path"].to_list() == ["cafe\u0301.jpg", "b.jpg"]
+    (tmp_path / "a.lst").write_text("0\t1\tcaf\xe9.jpg\n2\t1\tcaf\xe9.jpg\n", encoding="utf-8")
+    with pytest.raises(SourceError, match="stands in line 1 already"):
+        read_source(make_source(str(tmp_path), list_file=str(tmp_path / "a.lst")))
 
 
 def test_columns_of_names_do_not_change() -> None:

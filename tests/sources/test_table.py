@@ -478,6 +478,21 @@ def test_paths_of_another_machine_mean_names(images: Path) -> None:
         assert note.detail.startswith("its paths are of another machine: ")
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "said"),
+    [
+        ("train/1.jpg", "test/1.jpg", "'train/1.jpg', which is of another side: give the dir"),
+        ("cat/1.jpg", "x/1.jpg", "no more than the name of 'dog/3.jpg', and others lie elsewhere"),
+    ],
+)
+def test_paths_of_another_machine_mean_no_images_of_other_directories(
+    tmp_path: Path, own: str, others: str, said: str
+) -> None:
+    fill(tmp_path / "images", own, "dog/3.jpg")
+    problem = refusal(tmp_path, f"path,label\n/data/{others},a\n/data/x/3.jpg,b\n")
+    assert said in problem
+
+
 def test_missing_unlisted_and_duplicates(images: Path) -> None:
     fill(images / "images", "notes.txt", "b/.hidden.jpg")
     catalog, findings = read(images, "id,label\n1,a\n9,b\n./1.jpg,a\n", duplicates="keep")

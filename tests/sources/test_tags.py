@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.errors import DsprepError, OptionError
+from dsprep.errors import DsprepError, OptionError, SourceError
 from tests.sources.boxes import image, notes, read, sides, told, write
 
 ROBOFLOW = {
@@ -142,6 +142,9 @@ def test_a_table_of_images_and_tags_alone(tmp_path: Path) -> None:
         "in/ISIC_1.jpg": {"label": ("MEL",)},
         "in/ISIC_2.jpg": {"label": ("BCC",)},
     }
+    (tmp_path / "truth.csv").write_text("image,is_train,fold0,MEL\nISIC_1,1,0,1\nISIC_2,0,1,0\n")
+    with pytest.raises(SourceError, match="give --label-column is_train,fold0,MEL --label-type"):
+        dsprep.pack(tmp_path, tmp_path / "out", to="webdataset", workers=1)
     (tmp_path / "truth.csv").write_text("image,target,fold\nISIC_1,1,0\nISIC_2,0,1\n")
     catalog, _ = read(tmp_path)
     assert catalog.annotated is None

@@ -13,6 +13,7 @@ from dsprep.annotations.objects import APART, Objects
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
+from dsprep.places.names import are_of_other_sides
 from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.image_values import ImageValues, class_of_images, tags_of_images
 from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
@@ -267,9 +268,8 @@ def images_of(
             ),
             says="the image of {} may be",
         )
-        pairs = zip(left, meant.first, strict=True)
-        own = {path: image for path, image in pairs if image is not None}
-        own = {path: image for path, image in own.items() if is_sure or not _apart(path, image)}
+        pairs = [pair for pair in zip(left, meant.first, strict=True) if pair[1] is not None]
+        own = dict(pair for pair in pairs if is_sure or not are_of_other_sides(*pair))
         found |= own
         known = {posixpath.dirname(path) for path in own}
         left = [path for path in left if posixpath.dirname(path) not in known]
@@ -295,14 +295,6 @@ def _spellings(beside: Sequence[tuple[str, str]]) -> Iterator[tuple[Spelling, bo
     for depth in _DEPTHS:
         yield Spelling(without(NAME, depth), without(PATH, depth)), False
     yield Spelling(stem(NAME), stem(PATH)), False
-
-
-def _apart(one: str, other: str) -> bool:
-    """Return whether the directories of two files are those of different sides."""
-    from dsprep.sources.side_lists import sides_above
-
-    sides = [sides_above(path) for path in (one, other)]
-    return bool(sides[0] and sides[1] and sides[0].isdisjoint(sides[1]))
 
 
 def _require_one_text(of_text: Mapping[str, str], below: str) -> None:

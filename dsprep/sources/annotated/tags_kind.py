@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.patterns import pattern
+from dsprep.places.names import side_name
 from dsprep.sources.annotated.tag_options import TagOptions
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.heads import is_harmless
@@ -23,6 +24,7 @@ _ROBOFLOW = pattern(r"(?:^|/)_classes\.csv$")
 _HEADER = pattern(r'\s*"?filename"?\s*,.')  # of Roboflow
 _PATHS = ("path", "filename", "file_name", "image", "image_path")
 _IMAGES = ("image", "image_id", "image_name", "filename")  # beside tags alone
+_FOLD = pattern(r"(?i)(?:^|[\W_])(?:fold|split)s?(?![a-z])")
 _LOOKED_AT = 50  # rows
 _FEWEST = 2  # columns of tags
 _FEWEST_ALONE = 3  # columns of tags, in a table of nothing else
@@ -87,10 +89,15 @@ def _first_line(head: bytes) -> str:
 
 
 def _has_tags_alone(text: str) -> bool:
-    """Return whether a table names images, and all its other columns are of 0 and 1."""
+    """Return whether a table names images, and all its other columns are of 0 and 1.
+
+    Columns that are called like sides or folds may be no tags: the user has to name those that are.
+    """
     if text.partition(",")[0].strip().strip('"').lower() not in _IMAGES:
         return False
     names, rows = _columns_and_rows(text)
+    if any(side_name(name) or _FOLD.search(name) for name in names):
+        return False
     cells = {cell.strip() for row in rows for cell in row[1:]}
     are_flags = cells in ({"0", "1"}, {"0.0", "1.0"})
     return len(names) > _FEWEST_ALONE and are_flags and all(len(row) == len(names) for row in rows)

@@ -113,7 +113,7 @@ def choose(
 
 def _as_stored(rows: pl.DataFrame, files: pl.Series, paths: str) -> pl.DataFrame:
     """Return rows with the names that files have, where accents are characters of their own."""
-    odd = rows["file"].filter(rows["file"].str.contains(NOT_ASCII))
+    odd = rows["file"].filter(rows["file"].str.contains(NOT_ASCII)).unique(maintain_order=True)
     if odd.is_empty():
         return rows
     found = match(odd, files, ())

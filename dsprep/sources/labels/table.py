@@ -21,8 +21,9 @@ from dsprep.findings import Finding
 from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
 from dsprep.numbering import Known, number_classes, numbered, numbers_of
 from dsprep.options import require_effect
-from dsprep.places.files import Files, list_files
+from dsprep.places.files import Files, directories_of, list_files
 from dsprep.places.match import MORE_THAN_NAMES, WITHOUT_ZEROS, WRITTEN_ELSEWHERE, Matches, match
+from dsprep.places.names import are_of_other_sides
 from dsprep.places.scan import RunAll, scan_below
 from dsprep.schema import IMAGE, LABEL, Field, Schema, join, type_of
 from dsprep.sources.advice import (
@@ -122,6 +123,8 @@ def read_table(
     # A path means the file of that name, or of more than that name.
     meant, noted = _files_of(plain, files.table["path"], is_elsewhere)
     meant.refuse_several(path, partial(_which, root), lines)
+    if is_elsewhere:
+        _require_alike(pl.DataFrame({"line": lines, "name": plain, "file": meant.first}), path)
     rows = rows.with_columns(file=meant.paths.fill_null(plain))
     boxes = advise(COLUMNS_OF_BOXES, texts.columns)
     advice = f"; {boxes.seen}, {boxes.do}" if boxes else ""
@@ -224,6 +227,34 @@ def _which(root: str, one: str, other: str) -> str:
         f": give the directory with the images of the table as SOURCE, {' or '.join(named)}; if it "
         "names images of several directories, write these into it"
     )
+
+
+def _require_alike(found: pl.DataFrame, source: str) -> None:
+    """Refuse paths of another machine that are likely those of other images of the same name.
+
+    These are images of another side, and images in several directories that the paths do not have.
+
+    Args:
+        found: The `line` and the `name` of each path, and the `file` that it means, if any.
+        source: The table, for messages.
+    """
+    pairs = found.drop_nulls("file")
+    directories = (directories_of(pairs[name]).alias(f"{name} in") for name in ("name", "file"))
+    pairs = pairs.with_columns(*directories)
+    strangers: dict[str, str] = {}  # of each directory, what is wrong
+    some = pairs.unique(["name in", "file in"], keep="first", maintain_order=True)
+    advice = "give the directory of the images of the table as SOURCE"
+    for line, name, file, own, there in some.iter_rows():
+        said = f"{source}:{line}: {quoted(name)} is no more than the name of {quoted(file)}"
+        if are_of_other_sides(name, file):
+            raise SourceError(f"{said}, which is of another side: {advice}")
+        if posixpath.basename(there) not in own.split("/"):
+            strangers.setdefault(there, said)
+    if len(strangers) > 1:
+        *_, said = strangers.values()
+        raise SourceError(
+            f"{said}, and others lie elsewhere: {advice}, or write paths below SOURCE into it"
+        )
 
 
 def _refuse_cut_label(texts: pl.Series, lines: pl.Series, source: str) -> None:
