@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dsprep.annotations.objects import SHARES, Object, box_of, numbers, polygon
+from dsprep.units import is_text
 
 _LABELS = ("rectanglelabels", "polygonlabels", "labels")
 _OVAL, _POINT, _PIXELS = "ellipses", "keypoints", "brush strokes or bitmasks"
@@ -39,8 +40,9 @@ class Drawn(NamedTuple):
     shapes: list[tuple[str, Object]]  # with the names of their classes
     extent: tuple[float, float] | None  # the size of the image, if it is known
     refused: list[str]  # keys of `REFUSED`
-    # results that have no place in an image, such as choices and ratings, with counts
+    # results that have no place in an image, such as ratings, with counts
     left_out: Counter[str]
+    choices: dict[str, list[str]]  # of the whole image, by the question
 
 
 def chosen(task: Any) -> tuple[Mapping[str, Any] | None, int]:
@@ -63,7 +65,8 @@ def drawn(annotation: Mapping[str, Any]) -> Drawn:
     results = annotation.get("result")
     if not isinstance(results, list) or not all(isinstance(each, dict) for each in results):
         raise ValueError("has no list of results")
-    found = Drawn([], None, [], Counter())
+    found = Drawn([], None, [], Counter(), {})
+    regions = {str(each.get("id")) for each in results if _is_region(each.get("value"))}
     labeled, bare = set[str](), list[str]()
     extents = set[tuple[float, float]]()
     for each in results:
@@ -72,11 +75,17 @@ def drawn(annotation: Mapping[str, Any]) -> Drawn:
         if (why := _refusal(each, value, kind)) is not None:
             found.refused.append(why)
             continue
+        if kind == "choices":
+            if id in regions:
+                found.left_out["choice for a single region"] += 1
+            else:
+                _choose(found.choices, str(each.get("from_name")), value.get("choices"))
+            continue
         is_box = {"x", "y", "width", "height"} <= value.keys()
         if not is_box and "points" not in value:
             if kind in _DRAWN:
                 raise ValueError(f"a region of the type {kind!r} has no sides and no points")
-            found.left_out[f"result of the type {kind!r:.40}"] += 1
+            found.left_out[f"{kind!r:.40} result"] += 1
             continue
         labels = next((value[name] for name in _LABELS if value.get(name)), None)
         if labels is None:
@@ -98,10 +107,22 @@ def drawn(annotation: Mapping[str, Any]) -> Drawn:
         found.shapes.append((labels[0], _shape(value, is_box, size[0], size[1], more)))
     # `Labels` and `Rectangle` make two results of one region, the first without a label.
     if unlabeled := sum(id not in labeled for id in bare):
-        found.left_out["region without a label"] += unlabeled
+        found.left_out["unlabeled region"] += unlabeled
     if len(extents) > 1:
         raise ValueError(f"its regions are for images of {len(extents)} sizes")
     return found._replace(extent=next(iter(extents), None))
+
+
+def _is_region(value: Any) -> bool:
+    return isinstance(value, dict) and ("points" in value or "x" in value)
+
+
+def _choose(choices: dict[str, list[str]], question: str, chosen: Any) -> None:
+    """Add what annotators chose for an image to its choices."""
+    if not isinstance(chosen, list) or not all(map(is_text, chosen)):
+        raise ValueError(f"the choices of {question!r:.40} are {chosen!r:.60}")
+    own = choices.setdefault(question, [])
+    own += [name for name in dict.fromkeys(chosen) if name not in own]
 
 
 def _refusal(result: Mapping[str, Any], value: Mapping[str, Any], kind: str) -> str | None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
+from dsprep.sources.reading import read_source
+from dsprep.sources.source import make_source
 from tests.images import jpeg
 
 SIZE = 200, 100
@@ -131,13 +133,56 @@ def test_labels_and_rectangles_apart_are_one_region(images: Path, tmp_path: Path
         region("rectangle", sides, id="1"),
         region("labels", sides | {"labels": ["cat"]}, id="1"),
         region("rectangle", sides, id="2"),
-        region("choices", {"choices": ["indoors"]}, id="3"),
+        region("choices", sides | {"choices": ["old"]}, id="1"),
+        *(region("rating", {"rating": 3}, id=id) for id in "45"),
     ]
     report, found = pack(images, tmp_path / "out", [task("a.jpg", *results)])
     assert found["a"] == [{"box": [0, 0, 100, 50], "class": 0}]
     notes = "\n".join(report.notes)
-    assert "1 region without a label, not read" in notes
-    assert "1 result of the type 'choices', not read" in notes
+    assert "1 unlabeled region, not read" in notes
+    assert "1 choice for a single region, not read" in notes
+    assert "2 'rating' results, not read" in notes
+
+
+def choice(*names: str, of: str = "choice") -> dict[str, Any]:
+    """What an annotator chose for a whole image."""
+    return {"value": {"choices": names}, "id": of, "from_name": of, "type": "choices"}
+
+
+def read(images: Path, tasks: Any, **options: Any) -> tuple[Any, list[str]]:
+    path = images.parent / f"{images.name}.json"
+    path.write_text(json.dumps(tasks))
+    source = make_source(str(images), annotations=[str(path)], **options)
+    catalog, findings = read_source(source)
+    return catalog, [each.detail for each in findings if each.kind == "note"]
+
+
+def test_choices_are_labels_of_images(images: Path) -> None:
+    one = [task("a.jpg", choice("old")), task("b.jpg", choice("new"))]
+    catalog, _ = read(images, one)
+    assert (catalog.classes, catalog.table["cls"].to_list()) == (("new", "old"), [1, 0])
+    assert "objects" not in catalog.settled.schema.by_name
+    several = [task("a.jpg", choice("old", "red")), task("b.jpg", choice("old"))]
+    catalog, _ = read(images, several)
+    assert catalog.table["label"].to_list() == [[1, 1], [1, 0]]
+    with_boxes = [task("a.jpg", choice("old"), box("cat")), task("b.jpg", choice("new"))]
+    catalog, _ = read(images, with_boxes, classes=["dog", "cat"])
+    assert (catalog.classes, catalog.table["cls"].to_list()) == (("new", "old"), [1, 0])
+    assert catalog.settled.schema.by_name["objects"].names == ("dog", "cat")
+
+
+def test_choices_of_several_questions_are_asked_for(images: Path) -> None:
+    tasks = [task("a.jpg", choice("old"), choice("bad", of="quality")), task("b.jpg", choice("x"))]
+    with pytest.raises(SourceError, match="give --label-column with one of 'choice', 'quality'"):
+        read(images, tasks)
+    catalog, notes = read(images, tasks, label_columns=["choice"])
+    assert catalog.classes == ("old", "x")
+    assert "labels of images that answer 'quality' not read" in notes
+    with pytest.raises(OptionError, match="--label-column age: is no question of .*'quality'"):
+        read(images, tasks, label_columns=["age"])
+    catalog, notes = read(images, [*tasks, task("deep/ü c.jpg", box("cat"))])
+    assert catalog.classes is None
+    assert any("NAME takes those of one" in note for note in notes)
 
 
 def test_what_is_not_read_is_named_with_its_tasks(images: Path, tmp_path: Path) -> None:
@@ -190,6 +235,7 @@ def test_what_is_not_read_is_named_with_its_tasks(images: Path, tmp_path: Path) 
             "the points of a polygon are [1]",
         ),
         ([task("a.jpg", None, id=id) for id in range(9)], "and 6 more"),
+        (json.dumps([task("a.jpg", choice("\ud800"))]), "choices of 'choice' are ['\\ud800']"),
         ([task("a.jpg"), task("a.jpg")], "1 image named by several entries"),
         ([task("../../x.jpg")], "not one of the 1 image"),
     ],

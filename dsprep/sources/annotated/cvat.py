@@ -52,7 +52,7 @@ class CvatImages(XmlSpans):
             found.remarks,
             side=side,
             directories=[*dict.fromkeys((subset, subset.lower(), side, ""))],
-            tags=dict.fromkeys(found.tags),
+            tags={"": dict.fromkeys(found.tags)} if found.tags else {},
         )
 
     def classes_in(self, piece: Any) -> Collection[str]:

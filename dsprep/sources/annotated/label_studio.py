@@ -38,6 +38,7 @@ class LabelStudioTasks(JsonSpans):
             found.left_out,
             [_SEVERAL] if count > 1 else (),
             dict.fromkeys(found.refused),
+            tags=found.choices,
         )
 
 

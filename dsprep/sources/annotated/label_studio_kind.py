@@ -24,7 +24,10 @@ class LabelStudioKind(AnnotationKind):
     names: ClassVar = ("label-studio",)
     words: ClassVar = "Label Studio"
     help: ClassVar = "Label Studio's JSON"
-    contents: ClassVar = "boxes and polygons"
+    contents: ClassVar = (
+        "boxes and polygons; choices as labels of images, of the question that `--label-column` "
+        "names"
+    )
     not_read: ClassVar = "rotated boxes, ellipses, keypoints and brush strokes: refused"
     example: ClassVar = "dsprep pack photos shards --to webdataset --annotations export.json"
     reads: ClassVar = ("--path-column", "--label-column")

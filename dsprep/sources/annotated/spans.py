@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from dsprep.annotations.elements import root_of
 from dsprep.annotations.objects import APART, Extent, Object, Objects, to_json
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.numbering import not_given, number_classes, numbers_of
 from dsprep.places.names import told_side, told_sides
@@ -32,7 +32,7 @@ from dsprep.sources.annotated.json_file import JsonText, Update, items_in
 from dsprep.sources.annotated.xml_file import children_of
 from dsprep.storage.files import full_path, open_file
 from dsprep.storage.stored import Facts
-from dsprep.units import format_count, format_some
+from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
     from dsprep.places.files import Files
@@ -56,7 +56,8 @@ class ParsedImage(NamedTuple):
         refused: What dsprep does not read and no note could make good, as keys of `Spans.advice`.
         side: The side of the image; empty if it tells none.
         directories: The directories that its name may start from, below those of the file.
-        tags: The labels of the image itself; of several images with one each, its class.
+        tags: The labels of the image itself, by the question that they answer; of several images
+            with one each, its class.
     """
 
     shapes: Sequence[tuple[str, Object]] = ()
@@ -66,7 +67,7 @@ class ParsedImage(NamedTuple):
     refused: Collection[str] = ()
     side: str = ""
     directories: Sequence[str] = ("",)
-    tags: Collection[str] = ()
+    tags: Mapping[str, Collection[str]] = {}
 
 
 class Spans(Annotations):
@@ -226,7 +227,7 @@ class _ReadSpans:
     texts: list[int] = field(default_factory=list)
     places: list[Any] = field(default_factory=list)
     sides: list[str] = field(default_factory=list)
-    tags: list[Collection[str]] = field(default_factory=list)
+    tags: list[Mapping[str, Collection[str]]] = field(default_factory=list)
     classes: set[str] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, list[str]] = field(default_factory=dict)
@@ -355,12 +356,13 @@ def scan_spans(
     where = paths[0] if len(paths) == 1 else source.root
     _require_read(where, spans, read)
     _require_some(where, spans, read)
+    values, unasked = _values_of_tags(read, source, where)
     scan = Scan(None, read.names, read.counts, read.texts, (), (), digest.hexdigest(), where)
     scan = scan._replace(
-        findings=[Finding("note", "", note) for note in _notes(spans, read)],
+        findings=[Finding("note", "", note) for note in (*_notes(spans, read), *unasked)],
         sides=_all_sides(read.sides),
         used=[each.inside for each in own if each.inside != full_path(each.path)],
-        values=_values_of_tags(read, source, where),
+        values=values,
         flags=False,
     )
     if scan.values.label is not None and not any(read.counts):  # no objects, but labels of images
@@ -380,13 +382,44 @@ def scan_spans(
     )
 
 
-def _values_of_tags(read: _ReadSpans, source: Source, where: str) -> ImageValues:
-    """Return the labels of images: a class of each, or several tags."""
-    most = max(map(len, read.tags), default=0)
+def _values_of_tags(
+    read: _ReadSpans, source: Source, where: str
+) -> tuple[ImageValues, Sequence[str]]:
+    """Return the labels of images, a class of each or several tags, and notes about others."""
+    has_objects = any(read.counts)
+    question, notes = _question(read, source, where, has_objects)
+    tags = [own.get(question, ()) for own in read.tags]
+    most = max(map(len, tags), default=0)
+    if has_objects:  # --classes names the classes of objects
+        source = source.replace(classes=None)
     if most > 1:
-        return tags_of_images(read.tags, source, where)
-    classes = [next(iter(own), None) for own in read.tags]
-    return class_of_images(classes, source, where) if most else ImageValues()
+        return tags_of_images(tags, source, where), notes
+    classes = [next(iter(own), None) for own in tags]
+    return class_of_images(classes, source, where) if most else ImageValues(), notes
+
+
+def _question(
+    read: _ReadSpans, source: Source, where: str, has_objects: bool
+) -> tuple[str, Sequence[str]]:
+    """Return the question whose answers are the labels of images, and a note about others.
+
+    Beside objects, labels are not needed: of several questions, none is taken unasked.
+    """
+    asked = next(iter(source.label_columns), "")
+    questions = sorted({each for own in read.tags for each in own})
+    others = [each for each in questions if each != asked]
+    named = quoted_names(others)
+    if asked and len(others) == len(questions) > 0:
+        raise OptionError(f"--label-column {asked}: is no question of {where}, but {named}")
+    if len(questions) < 2:
+        return next(iter(questions), ""), ()
+    if not asked and not has_objects:
+        raise SourceError(
+            f"{where}: labels of images answer several questions: give --label-column with one "
+            f"of {named}"
+        )
+    ways = "" if asked else ": --label-column NAME takes those of one"
+    return asked, [f"labels of images that answer {named} not read{ways}"]
 
 
 def _tops(path: str, below: Sequence[str]) -> Sequence[str]:
