@@ -105,9 +105,9 @@ def _with_status(finding: Finding, leave_out: Sequence[str]) -> Finding:
         return Finding("left-out", path) if is_left_out(path, leave_out) else finding
     if kind != "not-an-image" or detail or path.endswith("/"):
         return finding
-    if is_harmless(path):
-        return Finding("harmless", path)
-    return Finding("left-out" if is_left_out(path, leave_out) else "left-over", path)
+    if is_left_out(path, leave_out):
+        return Finding("left-out", path)
+    return Finding("harmless" if is_harmless(path) else "left-over", path)
 
 
 def idle_patterns(findings: Sequence[Finding], patterns: Sequence[str]) -> list[Finding]:

@@ -88,6 +88,14 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding], Find
         every = source.needs_names or source.keep_classes is not None
         catalog, notes = with_schema(catalog, source.choice_of_samples, every, run_all)
         findings = [*findings, *notes]
+    if not source.classes:
+        from dsprep.sources.labels.classes import notes_on_names
+
+        objects = catalog.settled.schema.objects
+        findings = [
+            *findings,
+            *notes_on_names(catalog.classes or (objects.names if objects else ())),
+        ]
     box = source.choice_of_samples.box
     if box and not catalog.settled.box:
         raise OptionError(

@@ -326,6 +326,19 @@ def test_the_list_of_classes_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_classes_that_look_the_same_are_named(tmp_path: Path) -> None:
+    root = fill(tmp_path / "photos", "cafe\u0301", "caf\xe9", "a", "A")
+    (said,) = notes(root)
+    assert said.startswith(r"'cafe\u0301' and 'caf\xe9' are two classes, which look the same")
+    names = tmp_path / "names.txt"
+    names.write_text("caf\xe9\na\nA\n", encoding="utf-8")
+    found, findings = read_source(make_source(str(root), classes=str(names)))
+    assert sorted(found.table["cls"]) == [0, 0, 1, 2]
+    assert notes_of(findings) == []
+    said = "'Cat' and 'cat' are two classes: their names differ in capitals alone; give both one"
+    assert said in notes(fill(tmp_path / "pets", "Cat", "cat", "dog"))[0]
+
+
 # What is skipped
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.findings import Finding
 from tests.sources.boxes import image, notes, read, sides, told, write
 
 ROBOFLOW = {
@@ -148,3 +149,24 @@ def test_a_table_of_images_and_tags_alone(tmp_path: Path) -> None:
     (tmp_path / "truth.csv").write_text("image,target,fold\nISIC_1,1,0\nISIC_2,0,1\n")
     catalog, _ = read(tmp_path)
     assert catalog.annotated is None
+
+
+def test_a_sample_of_what_to_submit_has_no_tags(tmp_path: Path) -> None:
+    """Plant Pathology has it beside `train.csv`, with the columns of that and 0.25 in each."""
+    header = "image_id,healthy,rust,scab\n"
+    files = {
+        "images/Train_0.jpg": None,
+        "images/Train_1.jpg": None,
+        "images/Test_0.jpg": None,
+        "train.csv": f"{header}Train_0,1,0,0\nTrain_1,0,0,1\n",
+        "sample_submission.csv": f"{header}Test_0,0.25,0.25,0.25\n",
+    }
+    root = write(tmp_path, files)
+    for leave_out in ((), ("sample_submission.csv",)):
+        catalog, findings = read(root, leave_out=leave_out)
+        assert told(catalog) == {
+            "images/Train_0.jpg": {"label": ("healthy",)},
+            "images/Train_1.jpg": {"label": ("scab",)},
+        }
+        assert "left over" not in notes(findings)
+        assert Finding("unlisted", "images/Test_0.jpg") in findings

@@ -74,7 +74,7 @@ class TagTableKind(AnnotationKind):
         if claim.sure == Sure.MARKED:
             return [path for path in place.with_extension("csv") if _ROBOFLOW.search(path)]
         first = _first_line(place.head(claim.why))
-        tables = sorted(place.with_extension("csv"))
+        tables = [path for path in sorted(place.with_extension("csv")) if not is_harmless(path)]
         heads = place.heads_of(tables)
         return [path for path in tables if _first_line(heads.get(path, b"")) == first]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -34,7 +35,7 @@ from dsprep.sources.advice import (
 from dsprep.storage.files import exists, is_file
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
-from dsprep.units import format_count, format_some, lines_of
+from dsprep.units import format_count, format_some, lines_of, quoted
 
 if TYPE_CHECKING:
     from dsprep.sources.source import Source
@@ -422,6 +423,28 @@ def notes_on_order(known: Known, classes: Sequence[str]) -> list[Finding]:
         f"--class-order natural gives {other}"
     )
     return [Finding("note", "", detail)]
+
+
+def notes_on_names(classes: Sequence[str]) -> Iterator[Finding]:
+    """Say which classes look the same: they differ in capitals, or in the form of accents alone."""
+    alike = dict[str, list[str]]()
+    for name in classes:
+        alike.setdefault(unicodedata.normalize("NFC", name).casefold(), []).append(name)
+    pairs = [names for names in alike.values() if len(names) > 1 < len(names[0])]
+    if not pairs:
+        return
+    one, other, *_ = pairs[0]
+    said = (
+        f"{quoted(one)} and {quoted(other)} are two classes: their names differ in capitals alone; "
+        "give both one name if they are one class"
+    )
+    if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):
+        said = (
+            f"{ascii(one)} and {ascii(other)} are two classes, which look the same: their accents "
+            "are stored in two forms; if both are one class, give --classes FILE with one of them"
+        )
+    more = f" ({len(pairs) - 1:,} more like this)" if len(pairs) > 1 else ""
+    yield Finding("note", "", f"{said}{more}")
 
 
 def notes_on_directories(classes: Sequence[str], root: str, table: str) -> Iterator[Finding]:
