@@ -60,6 +60,14 @@ class DamagedFiles(SourceError):
         self.paths = paths
 
 
+class UnclearLabels(OptionError):
+    """Several ``columns`` of a table may be the labels."""
+
+    def __init__(self, message: str, *lines: str, columns: Sequence[str] = ()) -> None:
+        super().__init__(message, *lines)
+        self.columns = columns
+
+
 class ApartMembers(SourceError):
     """A key comes twice in a tar; ``--from parts`` groups the members of a sample."""
 

@@ -29,7 +29,7 @@ from dsprep.sources.heads import (
     read_heads,
 )
 from dsprep.sources.kind import Claim, Sure
-from dsprep.storage.files import DirectoryEntry, entries, is_dir, open_file
+from dsprep.storage.files import DirectoryEntry, entries, first_entries, is_dir, open_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -292,13 +292,13 @@ class DirectoryAbove:
     """
 
     def __init__(self, path: str, name: str) -> None:
-        self.path, self.name = path, name
+        self.path, self.name = path, name.lower()
         self._inside: dict[str, Sequence[DirectoryEntry]] = {}
 
     @cached_property
     def entries(self) -> Mapping[str, DirectoryEntry]:
-        """The first entries of the directory, by name."""
-        return {entry.name: entry for entry in islice(entries(self.path), LOOKED_AT)}
+        """The first entries of the directory, by name and in this order."""
+        return {entry.name: entry for entry in first_entries(self.path, LOOKED_AT)}
 
     def directory(self, name: str) -> str:
         """Return the path of a directory that has a name in any case; empty if none has."""
@@ -309,7 +309,7 @@ class DirectoryAbove:
         """Return the first entries of such a directory, which is listed once."""
         if name not in self._inside:
             path = self.directory(name)
-            self._inside[name] = list(islice(entries(path), LOOKED_AT)) if path else ()
+            self._inside[name] = first_entries(path, LOOKED_AT) if path else ()
         return self._inside[name]
 
 

@@ -13,10 +13,19 @@ from dsprep.places.names import is_side_alone, is_word_for_files, side_above, us
 from dsprep.sources.annotation_kind import DirectoryAbove
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import HEADS_OF_GROUP, NAMING, groups_of, head_of, is_harmless
-from dsprep.sources.leftover import GUESSED, NAMES, SOME, lacks_labels, names_of, not_read, share_of
+from dsprep.sources.leftover import (
+    GUESSED,
+    NAMES,
+    SOME,
+    lacks_labels,
+    names_of,
+    not_read,
+    share_of,
+    way_to_take,
+)
 from dsprep.sources.mask_names import is_for_masks
 from dsprep.sources.unread import text_of
-from dsprep.storage.files import DirectoryEntry, entries, full_path, is_dir
+from dsprep.storage.files import DirectoryEntry, first_entries, full_path, is_dir
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -55,7 +64,7 @@ def _notes(source: Source, catalog: Catalog, above: DirectoryAbove) -> Iterator[
         if is_bare:
             yield from _tables(above, images, lists)
     if catalog.annotated is None:
-        yield from _masks(above, images)
+        yield from _masks(above, full_path(source.root).rpartition("/")[2], images)
 
 
 def _lists(above: DirectoryAbove, images: pl.Series, is_bare: bool) -> Sequence[str]:
@@ -94,16 +103,16 @@ def _option_for(path: str, head: bytes) -> str:
     if kind is None and holds_boxes(columns_of(text_of(head))):
         return f"--annotations {shlex.quote(path)} takes boxes of a table"
     if kind is None:
-        return f"--labels {shlex.quote(path)} takes the labels of a table"
+        return way_to_take(path, shlex.quote(path))
     return kind.advice or f"--annotations {shlex.quote(path)} takes annotations of {kind.name}"
 
 
-def _masks(above: DirectoryAbove, images: pl.Series) -> Iterator[Finding]:
+def _masks(above: DirectoryAbove, name: str, images: pl.Series) -> Iterator[Finding]:
     """Note which directories are called like masks and have images of the same names.
 
-    Beside `images/train`, these may be `masks/train`.
+    ``name`` is that of the directory of the images. Beside `images/train`, these may be
+    `masks/train`.
     """
-    name = above.name
     places = [each.path for each in above.entries.values() if _may_have_masks(each, name)]
     if is_side_alone(name):
         parent, _, own = above.path.rpartition("/")
@@ -126,7 +135,7 @@ def _may_have_masks(entry: DirectoryEntry, name: str) -> bool:
 def _images_in(path: str, depth: int = 1) -> Iterator[DirectoryEntry]:
     """Yield what may be masks in a directory or, if it has none, in the first directory in it."""
     try:
-        inside = [*islice(entries(path), SOME)]
+        inside = first_entries(path, SOME)
     except OSError:
         return  # what cannot be listed is nobody's masks
     images = [each for each in inside if extension_in(each.name) in _LOSSLESS]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.patterns import pattern
-from dsprep.places.names import is_left_out
+from dsprep.places.names import is_left_out, is_side_alone
 from dsprep.sources.annotation_kinds import kind_by_content
 from dsprep.sources.heads import (
     NAMING,
@@ -336,10 +336,21 @@ def _names_in(
         elif is_bare:
             told[path] = Finding("left-over", path, f"{NAMES} {named}")
         else:
-            is_list = extension_in(path) == ".lst"
-            takes = "--list takes a list" if is_list else "--labels takes the labels of a table"
-            notes.append(not_read(f"{path} {NAMES} {named}", takes))
+            notes.append(not_read(f"{path} {NAMES} {named}", way_to_take(path)))
     return told, notes
+
+
+def way_to_take(path: str, shown: str = "") -> str:
+    """Say how to take a file that names images; ``shown`` is what follows ``--labels``."""
+    extension = extension_in(path)
+    if extension == ".lst":
+        return "--list takes a list"
+    if extension == ".mat":  # such as `train_list.mat` of Stanford Dogs
+        side = posixpath.basename(path).partition("_")[0].partition(".")[0]
+        is_of_side = is_side_alone(side)
+        way = f"move these images into a directory {side}/ to have them as a side"
+        return way if is_of_side else "convert it to a table for --labels"
+    return f"--labels {shown}".rstrip() + " takes the labels of a table"
 
 
 def not_read(what: str, why: str = "") -> Finding:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dsprep.errors import BadSample, DsprepError, SourceError
+from dsprep.errors import BadSample, DsprepError, SourceError, UnclearLabels
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, PIXELS, SOME, UNNAMED, lacks_labels
@@ -228,7 +228,8 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
     """Yield the option that takes a file in, after it was tried; else why that one does not."""
     path = _as_given(source, finding.path)
     why = ""
-    for option, changed, value in _tries(source, finding, path):
+    tries = [*_tries(source, finding, path)]
+    for option, changed, value in tries:
         try:
             catalog, findings = read_source(changed)
             is_whole = changed.masks is not None and "*" not in str(changed.masks)
@@ -241,12 +242,11 @@ def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
                 yield f"to take it in{some}: {option} {shlex.quote(value)}"
                 return
         except DsprepError as error:
-            why = why or f"{option} {shlex.quote(value)} does not take it in: {error}"
-            # several columns are called like labels: each of them can be taken
-            named = re.search(r"--label-column (\S+) or ", str(error))
-            if option == "--labels" and named is not None:
-                yield f"to take it in: {option} {shlex.quote(value)} --label-column {named[1]}"
-                return
+            given = f"{option} {shlex.quote(value)}"
+            why = why or f"{given} does not take it in: {error}"
+            for column in error.columns if isinstance(error, UnclearLabels) else ():
+                asked = changed.replace(label_columns=(column,))
+                tries.append((f"{given} --label-column", asked, column))
     if why and finding.detail.startswith((NAMES, *_OF_IMAGES)):
         yield why.partition("\n")[0]
 

@@ -96,7 +96,7 @@ def _lists_in(place: AnnotatedPlace) -> tuple[list[str], list[str]]:
     return sorted({*lists_among(place.others), *found}), numbered
 
 
-def below_top(source: Source, files: Files) -> Files:
+def below_top_unless_lists(source: Source, files: Files) -> Files:
     """Return the files in the one directory of an archive, unless lists of sides lie beside it."""
     if not files.top:
         return files

@@ -10,7 +10,9 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat, takewhile
+from heapq import nsmallest
+from itertools import islice, repeat, takewhile
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from dsprep.errors import OptionError
@@ -57,6 +59,14 @@ def entries(directory: str) -> Iterator[DirectoryEntry]:
     """List a directory, in no particular order."""
     store, key = store_of(directory)
     return store.entries(key, directory)
+
+
+def first_entries(directory: str, count: int) -> list[DirectoryEntry]:
+    """Return the first entries of a directory by name, or as a bucket lists them, page by page."""
+    found = entries(directory)
+    if takes_requests(directory):
+        return [*islice(found, count)]
+    return nsmallest(count, found, key=attrgetter("name"))
 
 
 def find_files(pattern: str) -> list[str]:

@@ -24,6 +24,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import count_skipped, notes_of
 from dsprep.rows import Rows
 from dsprep.sources import beside, passed_over
+from dsprep.sources.annotation_kind import LOOKED_AT, DirectoryAbove
 from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kinds
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
 from dsprep.sources.mask_pixels import MOST_DECODED
@@ -1016,8 +1017,8 @@ def test_tables_of_pixels_beside_pictures_stop_the_command(tmp_path: Path) -> No
 
 
 def test_of_several_columns_of_labels_one_is_offered(tmp_path: Path) -> None:
-    head = "image_name,diagnosis,benign_malignant,target\n"
-    rows = "".join(f"{name},unknown,benign,{at % 2}\n" for at, name in enumerate("abcd"))
+    head = "image_name,label,diagnosis,benign_malignant,target\n"
+    rows = "".join(f"{name},,unknown,benign,{at % 2}\n" for at, name in enumerate("abcd"))
     images = {f"train/{name}.jpg": None for name in "abcd"}
     tables = {"test.csv": "image_name,sex\na,male\n", "train.csv": head + rows}
     root = write(tmp_path, images | tables)
@@ -1032,3 +1033,19 @@ def test_classes_in_the_names_of_one_side_are_offered(tmp_path: Path) -> None:
     root = write(tmp_path, dict.fromkeys([*names, "test1/1.jpg", "test1/2.jpg"]))
     said = notes(read(root)[1])
     assert "takes 2 classes from file names: cat, dog; for train/ alone: dsprep pack " in said
+
+
+def test_lists_of_matlab_are_told_with_what_works(tmp_path: Path) -> None:
+    """As `train_list.mat` and `test_list.mat` of Stanford Dogs."""
+    names = b"\xff".join(name.encode() for name in CLASSES)
+    files = {"train_list.mat": b"MATLAB 5.0 MAT-file".ljust(128) + names}
+    said = notes(read(write(tmp_path, CLASSES | files))[1])
+    assert "not read: move these images into a directory train/ to have them as a side" in said
+
+
+def test_what_lies_above_is_listed_in_the_order_of_names(tmp_path: Path) -> None:
+    names = [f"{at:04}.txt" for at in range(LOOKED_AT + 3)]
+    for name in reversed(names):
+        (tmp_path / name).touch()
+    above = DirectoryAbove(str(tmp_path), "Images")
+    assert (above.name, [*above.entries]) == ("images", names[:LOOKED_AT])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from dsprep.catalog import Annotated, Catalog, Inferred
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import OptionError, SourceError, UnclearLabels
 from dsprep.findings import Finding
 from dsprep.lists.rows import OUTSIDE, is_number, is_too_large, leads_outside, plain_paths
 from dsprep.numbering import Known, number_classes, numbered, numbers_of
@@ -99,7 +99,8 @@ def read_table(
     except OptionError as error:
         boxes = advise(BOXES_WITHOUT_LABELS, texts.columns)
         hint = f". {boxes.seen}, {boxes.do}" if boxes else _hint_of_flags(texts)
-        raise OptionError(f"{error}{hint}") from None
+        error.args = (f"{error}{hint}",)
+        raise
     texts = texts.with_columns(pl.col(paths).str.replace(NUMBERED, "$1"))
     labels, classes, how = list[pl.Series](), None, "no labels"
     if names:
@@ -372,7 +373,8 @@ def find_columns(
     if len(found) != (len(labels) or 1) and (found or not fields):
         ways = " or ".join(f"--label-column {shlex.quote(name)}" for name in found)
         ways = f"with {ways or '--label-column'}"
-        raise OptionError(f"{source}: name its column of labels {ways}: {columns}")
+        said = f"{source}: name its column of labels {ways}: {columns}"
+        raise UnclearLabels(said, columns=found)
     return paths[0], tuple(found)
 
 

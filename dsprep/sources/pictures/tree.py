@@ -41,7 +41,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.labels.numbered_lists import ListedClasses
 from dsprep.sources.readers import FieldsReader, FileReader
-from dsprep.sources.side_lists import NO_LISTS, ListedSides, below_top, listed_sides
+from dsprep.sources.side_lists import NO_LISTS, ListedSides, below_top_unless_lists, listed_sides
 from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
@@ -73,7 +73,7 @@ def read_tree(source: Source, files: Files | None, run_all: RunAll = map) -> Sou
     if source.list_file:
         return read_lists(source, _texts_of(source, archive), files, known, run_all)
     assert files is not None
-    own = files.below_top() if source.kind is not None else below_top(source, files)
+    own = files.below_top() if source.kind is not None else below_top_unless_lists(source, files)
     top = "" if own is files else files.top
     return _by_directories(source, _with_unreadable(own, source), top, known)
 
