@@ -31,7 +31,8 @@ from dsprep.units import extension_in
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.catalog import Catalog
+    from dsprep.catalog import Catalog, SourceScan
+    from dsprep.places.files import Files
     from dsprep.sources.source import Source
 
 _LOSSLESS = frozenset((".png", ".gif", ".bmp", ".tif", ".tiff"))  # others change numbers
@@ -65,6 +66,49 @@ def _notes(source: Source, catalog: Catalog, above: DirectoryAbove) -> Iterator[
             yield from _tables(above, images, lists)
     if catalog.annotated is None:
         yield from _masks(above, full_path(source.root).rpartition("/")[2], images)
+
+
+def notes_on_unlisted(source: Source, files: Files, found: SourceScan) -> list[Finding]:
+    """Note masks that a list, or a table of labels, does not name: they stop a command without it.
+
+    Args:
+        source: What was read.
+        files: The images there: all those of an archive, or those that the list names.
+        found: The samples, and findings with the files that are not listed.
+    """
+    catalog, findings = found
+    unlisted = [each.path for each in findings if each.kind == "unlisted"]
+    if not source.chooses or not unlisted:
+        return []
+    root = source.root.rstrip("/")
+    places = [path.rstrip("/") for path in unlisted if path.endswith("/")]
+    places = [path for path in places if is_for_masks(path.rpartition("/")[2])]
+    notes = [*_masks_in([f"{root}/{path}" for path in places], catalog.table["path"])]
+    return [*notes, *_unlisted_masks(root, files, catalog, unlisted)]
+
+
+def _unlisted_masks(
+    root: str, files: Files, catalog: Catalog, unlisted: Sequence[str]
+) -> Iterator[Finding]:
+    """Note the first likely mask among files that are not listed, and the option for these."""
+    import polars as pl
+
+    from dsprep.sources.likely_masks import image_of, likely_masks, option_for_masks
+
+    if files.archive is None:
+        listed = catalog.table.select("path", "size")
+        table = pl.concat([listed, pl.DataFrame({"path": unlisted})], how="diagonal")
+        files = files._replace(table=table)
+    else:
+        files = files.fitting(catalog.table["path"])
+    masks = likely_masks(root, files)
+    own = [path for path in unlisted if path in masks]
+    first = min(filter(masks.get, own), default=None)
+    if first is None:
+        return
+    takes = shlex.quote(option_for_masks(root, first, image_of(masks[first]), own))
+    more = f" ({len(own) - 1:,} more like this)" if len(own) > 1 else ""
+    yield not_read(f"{first} {masks[first]}{more}", f"--masks {takes} takes masks")
 
 
 def _lists(above: DirectoryAbove, images: pl.Series, is_bare: bool) -> Sequence[str]:
@@ -118,7 +162,12 @@ def _masks(above: DirectoryAbove, name: str, images: pl.Series) -> Iterator[Find
         parent, _, own = above.path.rpartition("/")
         beside = DirectoryAbove(parent, own).entries.values() if parent else ()
         places += [f"{each.path}/{name}" for each in beside if _may_have_masks(each, own)]
-    for path in filter(is_dir, sorted(places)):
+    yield from _masks_in(sorted(places), images)
+
+
+def _masks_in(places: Sequence[str], images: pl.Series) -> Iterator[Finding]:
+    """Note which directories have images of the same names."""
+    for path in filter(is_dir, places):
         names = [each.name for each in islice(_images_in(path), SOME)]
         if names and share_of(names, images) >= 0.5:
             takes = f"--masks {shlex.quote(path)} takes masks"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from dsprep.findings import Finding
 from dsprep.places.names import side_above
-from dsprep.sources.mask_names import Pair, named_alike, named_longer, without
+from dsprep.sources.mask_names import Pair, endings_of_masks, named_alike, named_longer, without
 from dsprep.sources.mask_pixels import Pictures, are_masks
 from dsprep.sources.parallel import (
     MOST_PARALLEL,
@@ -26,7 +26,7 @@ from dsprep.sources.parallel import (
     pairs_for,
     parallel_pairs,
 )
-from dsprep.units import format_count
+from dsprep.units import extension_in, format_count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,6 +92,32 @@ def image_of(detail: str) -> str:
         .removesuffix(_SAME_NAME)
         .removesuffix(AT_ANOTHER_SCALE)
     )
+
+
+def option_for_masks(root: str, mask: str, image: str, masks: Collection[str]) -> str:
+    """Return what ``--masks`` takes: a pattern of the names of masks, or their directory.
+
+    It is a pattern if their names go on after those of images. That joins further masks of an image
+    if there are any.
+    """
+    from dsprep.sources.annotated.mask_files import further_masks, joining  # few sources have masks
+
+    where, _ = without_common_end(posixpath.dirname(mask), posixpath.dirname(image))
+    directory = f"{root}/{where}".rstrip("/")
+    ending = "".join(endings_of_masks([mask], [image]))
+    if further := further_masks(masks):
+        firsts = sorted({*masks}.difference(further))
+        return joining(root if ending else directory, firsts, further)
+    return f"{root}/*{ending}{extension_in(mask)}" if ending else directory
+
+
+def without_common_end(one: str, other: str) -> tuple[str, str]:
+    """Return two directories without what the ends of their paths have in common."""
+    left, right = one.split("/"), other.split("/")
+    while len(left) > 1 and len(right) > 1 and left[-1] == right[-1]:
+        left.pop()
+        right.pop()
+    return ("/".join(left), "/".join(right)) if left != right else (one, other)
 
 
 def _masks(paths: pl.Series, pictures: Pictures, top: str) -> dict[str, str]:

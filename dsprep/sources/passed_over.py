@@ -20,7 +20,14 @@ from dsprep.errors import BadSample, DsprepError, SourceError, UnclearLabels
 from dsprep.findings import Finding
 from dsprep.places.names import is_left_out
 from dsprep.sources.leftover import HOLDS, LEAVES_OUT, NAMES, PIXELS, SOME, UNNAMED, lacks_labels
-from dsprep.sources.likely_masks import MAPS, MASKS, PARTS, image_of
+from dsprep.sources.likely_masks import (
+    MAPS,
+    MASKS,
+    PARTS,
+    image_of,
+    option_for_masks,
+    without_common_end,
+)
 from dsprep.sources.mask_names import endings_of_masks
 from dsprep.sources.parallel import pairs_for
 from dsprep.sources.reading import read_source
@@ -157,7 +164,8 @@ def _lines(source: Source, finding: Finding, left: Sequence[Finding], images: in
     elif finding.detail.startswith((PARTS, MAPS)) and not is_dir(source.root):
         yield "to take it in, unpack the archive: --pair reads directories"
     else:
-        yield from _working(source, finding, images)
+        alike = [each.path for each in left if extension_in(each.path) == extension]
+        yield from _working(source, finding, alike, images)
     if posixpath.basename(finding.path) in METADATA_FILES and not is_dir(source.root):
         yield "to take all of it in, unpack the archive: imagefolder is read from a directory"
     if finding.detail.startswith(PARTS):
@@ -212,23 +220,14 @@ def _where(finding: Finding) -> str:
     above = posixpath.dirname(image_of(finding.detail))
     if finding.detail.startswith(MAPS) and above == directory:
         return ""  # each directory has maps beside its images
-    return _parallel(directory, above)[0]
+    return without_common_end(directory, above)[0]
 
 
-def _parallel(one: str, other: str) -> tuple[str, str]:
-    """Return two directories without what the ends of their paths have in common."""
-    left, right = one.split("/"), other.split("/")
-    while len(left) > 1 and len(right) > 1 and left[-1] == right[-1]:
-        left.pop()
-        right.pop()
-    return ("/".join(left), "/".join(right)) if left != right else (one, other)
-
-
-def _working(source: Source, finding: Finding, images: int) -> Iterator[str]:
+def _working(source: Source, finding: Finding, alike: Sequence[str], images: int) -> Iterator[str]:
     """Yield the option that takes a file in, after it was tried; else why that one does not."""
     path = _as_given(source, finding.path)
     why = ""
-    tries = [*_tries(source, finding, path)]
+    tries = [*_tries(source, finding, path, alike)]
     for option, changed, value in tries:
         try:
             catalog, findings = read_source(changed)
@@ -255,20 +254,27 @@ def _is_likely_mask(finding: Finding) -> bool:
     return finding.kind in ("left-over", "not-read") and finding.detail.startswith(MASKS)
 
 
-def _tries(source: Source, finding: Finding, path: str) -> Iterator[tuple[str, Source, str]]:
+def _tries(
+    source: Source, finding: Finding, path: str, alike: Sequence[str]
+) -> Iterator[tuple[str, Source, str]]:
     """Yield options that may take a file in, each with the source that it makes."""
     if finding.detail.startswith(MASKS):
+        from dsprep.sources.annotated.mask_files import further_masks  # few sources have masks
+
         pair = map(posixpath.dirname, (finding.path, image_of(finding.detail)))
-        masks, images = (f"{source.root}/{each}".rstrip("/") for each in _parallel(*pair))
-        alike = f"{masks}/*{_ending(finding)}{extension_in(finding.path)}"
+        masks, images = (f"{source.root}/{each}".rstrip("/") for each in without_common_end(*pair))
+        named = f"{masks}/*{_ending(finding)}{extension_in(finding.path)}"
         ways = [("--masks", source, each) for each in dict.fromkeys((masks, source.root))]
+        if further_masks(alike):  # a directory would take the first mask of an image alone
+            root, image = source.root.rstrip("/"), image_of(finding.detail)
+            ways.insert(0, ("--masks", source, option_for_masks(root, finding.path, image, alike)))
         if ending := _ending(finding):  # others of an image, or of other directories
             anywhere = f"{source.root}/*{ending}{extension_in(finding.path)}"
             ways.append(("--masks", source, anywhere))
         if masks != images:
             option = f"SOURCE {shlex.quote(images)} and --masks"
             ways.append((option, source.replace(root=images), masks))
-        for option, asked, each in (*ways, ("--masks", source, alike)):
+        for option, asked, each in (*ways, ("--masks", source, named)):
             yield option, asked.replace(masks=each), each
         yield from _pairs_of(source, finding.path, image_of(finding.detail))
     elif finding.detail.startswith((PARTS, MAPS)):

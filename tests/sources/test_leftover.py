@@ -29,6 +29,7 @@ from dsprep.sources.annotation_kinds import kind_by_content, own_annotation_kind
 from dsprep.sources.heads import HEADS, HEADS_OF_GROUP
 from dsprep.sources.mask_pixels import MOST_DECODED
 from dsprep.sources.passed_over import require_nothing_left
+from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD, unread_kind
 from tests.attack.test_annotation_files import label_studio
@@ -429,6 +430,42 @@ def test_likely_masks_are_no_samples(tmp_path: Path) -> None:
     assert alone.skipped_counts["left-out"] == {".png": 3}
     alike: Content = {f"masks/x{number}.png": png("P", number) for number in range(3)}
     assert len(read(write(tmp_path / "alike", images | alike))[0]) == 6
+
+
+def test_masks_that_no_row_names_are_noted(tmp_path: Path) -> None:
+    files: Content = {f"images/{at}.jpg": photo("JPEG", at) for at in range(3)}
+    files |= {f"masks/{at}.png": png("P", at) for at in range(3)}
+    root = write(tmp_path / "set", files)
+    table, rows = tmp_path / "labels.csv", tmp_path / "some.lst"
+    table.write_text("file,label\nimages/0.jpg,a\nimages/1.jpg,b\n")
+    rows.write_text("0\t0\timages/0.jpg\n1\t1\timages/1.jpg\n")
+    archive = shutil.make_archive(str(tmp_path / "set"), "zip", str(root))
+    said = "masks/0.png has the look of a mask of images/0.jpg (2 more like this)"
+    by_directory = f"{root}/masks has images of the same names"
+    for asked, given, why in (
+        (str(root), {"labels": str(table)}, said),
+        (str(root), {"list_file": str(rows)}, by_directory),
+        (archive, {"labels": str(table)}, said),
+        (archive, {"list_file": str(rows)}, said),
+    ):
+        takes = f"{asked}/masks"
+        note = f"{why} and is not read: --masks {takes} takes masks"
+        assert note in notes_of(read_source(make_source(asked, **given))[1])
+        catalog, findings = read_source(make_source(asked, **given, masks=takes))
+        assert len(catalog) == 2
+        assert "is not read: --masks" not in str(notes_of(findings))
+
+
+def test_further_masks_beside_images_are_offered(tmp_path: Path) -> None:
+    files: Content = {f"a/{at}.png": photo("PNG", at) for at in range(3)}
+    files |= {f"a/{at}_mask.png": png("1", at) for at in range(3)}
+    root = write(tmp_path / "set", files | {"a/1_mask_1.png": png("1", 1)})
+    with pytest.raises(SourceError, match=re.escape(f"take it in: --masks '{root}/*_mask*.png'")):
+        dsprep.pack(str(root), str(tmp_path / "out"), to="webdataset", workers=1)
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label\na/0.png,a\na/1.png,b\n")
+    _, findings = read_source(make_source(str(root), labels=str(table)))
+    assert f"not read: --masks '{root}/*_mask*.png' takes masks" in str(notes_of(findings))
 
 
 def photo(kind: str, seed: int, size: tuple[int, int] = SIZE) -> bytes:

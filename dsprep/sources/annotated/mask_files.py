@@ -342,6 +342,12 @@ def is_further(path: str, stems: Collection[str]) -> bool:
     return _NUMBERED.sub("", path) in stems
 
 
+def further_masks(paths: Collection[str]) -> Sequence[str]:
+    """Return the files that are further masks of an image beside its first one."""
+    stems = {posixpath.splitext(path)[0] for path in paths}
+    return [path for path in paths if is_further(path, stems)]
+
+
 def joining(root: str, masks: Sequence[str], further: Sequence[str]) -> str:
     """Return the pattern that takes the masks of images and further ones: ``*_mask*.png``.
 

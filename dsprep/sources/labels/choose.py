@@ -205,7 +205,7 @@ def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str
     """Find the samples of a list: by name, by shard and key, or by key alone."""
 
     def spellings() -> Iterator[Spelling]:
-        if samples.has_places:
+        if samples.has_places and samples.reader.sources():  # not members of one archive
             yield Spelling(NAME, plain_paths(samples.long_names()))
         yield Spelling(key_expr("name"), samples.keys())
 

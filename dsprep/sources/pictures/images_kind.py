@@ -53,7 +53,7 @@ class ImagesKind(SourceKind):
             elif not source.chooses:
                 scans = list(scan_below(source.root, source.suffixes, run_all))
         from dsprep.places.files import Files, images_of, list_files, require_images_alone
-        from dsprep.sources.beside import notes_beside
+        from dsprep.sources.beside import notes_beside, notes_on_unlisted
         from dsprep.sources.leftover import looked_into
         from dsprep.sources.likely_masks import without_masks
         from dsprep.sources.pictures.tree import read_tree
@@ -81,6 +81,7 @@ class ImagesKind(SourceKind):
             return read
         files = files or Files(read[0].table, [], [], heads={})  # what a list names was found
         catalog, findings = looked_into(source, files, read, run_all)
+        findings += notes_on_unlisted(source, files, (catalog, findings))
         if files.archive is None:
             findings += notes_beside(source, catalog)
         return catalog, findings
