@@ -43,6 +43,20 @@ def test_its_own_layout(tmp_path: Path) -> None:
     assert (field.names, field.ids) == (("cat", "dog"), (3, 7))
 
 
+def test_an_image_that_is_not_there_is_named_with_its_directory_and_file(tmp_path: Path) -> None:
+    files = {
+        "train2017/1.jpg": None,
+        "val2017/3.jpg": None,
+        "annotations/instances_train2017.json": coco(["1.jpg", "2.jpg"], [box(1, 1)]),
+        "annotations/instances_val2017.json": coco(["3.jpg", "2.jpg"], [box(1, 1)]),
+    }
+    _, findings = read(write(tmp_path, files))
+    assert [(each.path, each.detail) for each in findings if each.kind == "missing"] == [
+        ("train2017/2.jpg", "named in instances_train2017.json"),
+        ("val2017/2.jpg", "named in instances_val2017.json"),
+    ]
+
+
 def test_what_is_not_kept_is_told(tmp_path: Path) -> None:
     parts = json.loads(coco(["1.jpg", "2.jpg"], [box(1, 1) | {"score": 0.5}]))
     parts["images"][1]["license"] = 1

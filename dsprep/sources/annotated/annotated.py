@@ -179,6 +179,8 @@ class Scan(NamedTuple):
     elsewhere: Sequence[str] = ()  # what annotations that are not read call their images
     inferred: Sequence[Inferred] = ()  # what tells how to read them, if nobody said it
     values: ImageValues = ImageValues()  # what annotations tell of whole images: labels, fields
+    # the file that names each image, and the directory its names start from; empty if one names all
+    named_in: Sequence[tuple[str, str]] = ()
 
 
 def by_rows(table: pl.DataFrame, code: str) -> array[Any]:
@@ -391,13 +393,22 @@ def _masks_in(source: Source, scan: Scan) -> Collection[str]:
 
 
 def _with_findings_of(
-    scan: Scan, findings: Iterable[Finding], missing: Iterable[str]
+    scan: Scan, findings: Iterable[Finding], missing: Sequence[str]
 ) -> list[Finding]:
     """Return the findings about files without those that a scan used, and with its own."""
-    detail = f"named in {posixpath.basename(scan.where)}"
+    named_in = dict[str, list[tuple[str, str]]]()  # several files may name images alike
+    wanted = frozenset(missing if scan.named_in else ())
+    for name, place in zip(scan.names, scan.named_in, strict=False):
+        if name in wanted:
+            named_in.setdefault(name, []).append(place)
+    lost = ((name, *named_in.get(name, [(scan.where, "")]).pop(0)) for name in missing)
+    told = [
+        Finding("missing", posixpath.join(top, name), f"named in {posixpath.basename(file)}")
+        for name, file, top in lost
+    ]
     used = frozenset(scan.used)
     others = [found for found in findings if found.path not in used]
-    return [*others, *scan.findings, *(Finding("missing", name, detail) for name in missing)]
+    return [*others, *scan.findings, *told]
 
 
 def _objects_fields(told: Scan, root: str) -> list[Field]:

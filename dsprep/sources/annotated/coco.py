@@ -247,6 +247,7 @@ class _Read:
         self.known = known  # the images below the root
         self.images: dict[tuple[int, int], int] = {}  # numbers by file and id
         self.names: list[str] = []
+        self.starts: dict[int, str] = {}  # the directories that names start from, by file
         self.places = array("q")
         self.categories: dict[Any, str] = {}
         self.spans = {name: array("q") for name in _SPANS}
@@ -280,7 +281,10 @@ class _Read:
             )
         name = str(item.get("file_name") or item.get("coco_url") or item["file_name"])
         below = posixpath.join(file.below, name) if file.below else name
-        self.names.append(below if below in self.known else name)
+        is_there = below in self.known
+        self.names.append(below if is_there else name)
+        if is_there:
+            self.starts[file_number] = file.below
         width, height = item.get("width") or 0, item.get("height") or 0
         if int(width) < 0 or int(height) < 0:
             raise ValueError(f"its size is {width!r:.40} x {height!r:.40}")
@@ -457,6 +461,7 @@ def scan_coco(
     sides = [files[at].side for at in read.places[1::4]]
     sides = sides if all(sides) else []
     told = digest.sha.hexdigest(), where, findings
+    named_in = [(files[at].path, read.starts.get(at, "")) for at in read.places[1::4]]
     values = values_of_captions(captions) if captions else ImageValues()
     masks = read.panoptic.masks(read.images, names, where)
     if labels.height:  # as those of iNaturalist, or beside objects
@@ -471,7 +476,8 @@ def scan_coco(
         findings.append(Finding("note", "", f"{where}: {said}"))
     if is_alone:  # without a field of objects, which nothing tells
         findings.append(Finding("note", "", f"{where}: ids of images not kept"))
-        return Scan(None, read.names, (), (), (), (), *told, sides=sides, values=values)
+        scan = Scan(None, read.names, (), (), (), (), *told, sides=sides, values=values)
+        return scan._replace(named_in=named_in)
     spans = by_rows(table.select("place", "size"), "q")
     copied, states = (tuple(getattr(each, name) for each in copies) for name in ("path", "state"))
     annotations = CocoAnnotations(copied, states, numbers, bool(table["is_more"].any()))
@@ -490,6 +496,7 @@ def scan_coco(
         masks=masks,
         sides=sides,
         values=values,
+        named_in=named_in,
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
     )
 
