@@ -392,14 +392,16 @@ def names_of(path: str, head: bytes, images: pl.Series) -> str:
     known = _stems_among(images, {stem for stem in wanted.values() if stem})
     hits = 0
     named = set()
-    for row in rows:
+    is_headed = False  # whether the first row names columns
+    for at, row in enumerate(rows):
         own = {wanted[text] for text in row if wanted.get(text) in known}
         own = {stem for stem in own if not stem.isdigit() or wanted[row[0]] == stem}
         hits += bool(own)
+        is_headed |= at == 0 and not own
         named |= own
     of = min(SOME, len(images))
     if is_table and hits and 2 * hits >= min(SOME, len(rows)):
-        return f"the images in {hits:,} of {len(rows):,} rows looked at"
+        return f"the images in {hits:,} of {len(rows) - is_headed:,} rows looked at"
     if 2 * len(named) >= of:
         return f"{len(named):,} of {len(images):,} images"
     return ""

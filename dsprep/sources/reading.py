@@ -251,7 +251,10 @@ def _detected(source: Source, run_all: RunAll) -> tuple[ChosenKind, SourceScan |
         if source.kind not in ImagesKind.names:
             source.require_alone()
             if source.kind is not None:
-                raise SourceError(f"{source.root}: is not what --from {source.kind} says")
+                raise SourceError(
+                    f"{source.root}: holds nothing that --from {source.kind} reads; leave out "
+                    "--from, so that dsprep finds out what it is"
+                )
         place = SourcePlace(source.root)
         why = f"--from {source.kind}" if source.kind else ImagesKind.noun
         return ChosenKind(ImagesKind(), source, place, why), None

@@ -96,7 +96,7 @@ def how_well(tags: pl.Series, numbers: pl.Series, ratios: Ratios, names: Sequenc
                 worst, most = f"{name} on {ratios.names[side]}", off
     if not worst:
         return "each class is on each side by its exact share"
-    return f"no class is further from its share on a side than {most:.1f} samples ({worst})"
+    return f"the largest difference of a class from its share is {most:.1f} samples ({worst})"
 
 
 def draw(texts: pl.Series, seed: int) -> pl.Series:

@@ -338,11 +338,13 @@ def compare(
         *_problems(other, lambda row: _difference(row, comparison)),
         *_problems(
             pairs.filter(unknown & ~gone),
-            lambda row: f"is not compared with {row['path']}: it {row['reason']}",
+            lambda row: f"is not compared with {row['path']}, as it is not valid: {row['reason']}",
         ),
         *_problems(
             pairs.filter(~unknown & gone),
-            lambda row: f"is not compared with {row['path']}: that {row['reason_source']}",
+            lambda row: (
+                f"is not compared with {row['path']}, which is not valid: {row['reason_source']}"
+            ),
         ),
         *_problems(
             found.join(source, on=on, how="anti", nulls_equal=True),

@@ -106,7 +106,7 @@ def test_the_class_that_is_furthest_from_its_share_is_the_same_each_time() -> No
     tags = pl.Series("tags", [[0], [1], [2]], dtype=pl.List(pl.Int64))
     ratios = make_ratios({"a": "0.5", "b": "0.5"})
     said = {how_well(tags, pl.Series("side", [0, 0, 0]), ratios, ("x", "y")) for _ in range(9)}
-    assert said == {"no class is further from its share on a side than 0.5 samples (x on a)"}
+    assert said == {"the largest difference of a class from its share is 0.5 samples (x on a)"}
 
 
 @pytest.mark.parametrize("mask", [(1,), (b"no image",)])

@@ -220,7 +220,7 @@ def test_what_names_no_files_is_not_metadata(
     catalog, _ = read(tmp_path)
     assert not catalog.reader.reads_samples
     assert catalog.classes == ("x",)
-    with pytest.raises(SourceError, match="is not what --from imagefolder says"):
+    with pytest.raises(SourceError, match="holds nothing that --from imagefolder reads"):
         read(tmp_path, "imagefolder")
 
 

@@ -352,7 +352,7 @@ def test_statuses(tmp_path: Path) -> None:
 
 def test_a_table_beside_classes_is_named(tmp_path: Path) -> None:
     root = write(tmp_path, ORDINARY["a table beside classes"])
-    assert "labels.csv names the images in 2 of 3 rows looked at and is not read" in notes(
+    assert "labels.csv names the images in 2 of 2 rows looked at and is not read" in notes(
         read(root)[1]
     )
 
@@ -839,7 +839,7 @@ def test_what_is_not_read_is_a_note(tmp_path: Path) -> None:
         notes(found[1])
     )
     root = write(tmp_path / "bare", IMAGES | {"predictions.csv": TABLE})
-    said = "predictions.csv names the images in 4 of 5 rows looked at and is not read: its name is"
+    said = "predictions.csv names the images in 4 of 4 rows looked at and is not read: its name is"
     assert said in notes(read(root)[1])
     arrays: Content = {path.replace(".jpg", ".npy"): b"\x93NUMPY" for path in IMAGES}
     found = read(write(tmp_path / "arrays", IMAGES | arrays))
@@ -927,7 +927,7 @@ def test_a_table_beside_the_directory_of_images_is_a_note(tmp_path: Path) -> Non
     (root / "data/train.csv").write_text(TABLE)
     (root / "data/notes.csv").write_text("a,b\nx,y\n")
     table = root / "data/train.csv"
-    said = f"{table} names the images in 4 of 5 rows looked at and is not read: --labels {table} "
+    said = f"{table} names the images in 4 of 4 rows looked at and is not read: --labels {table} "
     assert said in notes(read(root / "data/images")[1])
     assert "notes.csv" not in notes(read(root / "data/images")[1])
     for of_classes in ("cat", "dog"):
@@ -1013,7 +1013,7 @@ def test_inspect_and_verify_say_what_is_left_over_and_never_stop(tmp_path: Path)
         "pack stops: gt/000.txt: has annotations of ICDAR; dsprep does not read these yet: "
         "convert them to COCO, Pascal VOC or YOLO, for example with datumaro; to go on without: "
         "--leave-out gt/000.txt",
-        "pack stops: labels.csv: names the images in 4 of 5 rows looked at; to take it in: "
+        "pack stops: labels.csv: names the images in 4 of 4 rows looked at; to take it in: "
         f"--labels {root}/labels.csv; to go on without: --leave-out labels.csv",
     ]
     assert count_skipped(report.skipped) == {"left-over": {".csv": 1, ".txt": 1}}

@@ -187,6 +187,14 @@ def test_ids_may_lack_zeros(tmp_path: Path) -> None:
     assert [each.path for each in findings if each.kind == "missing"] == ["1"]
 
 
+def test_names_may_have_another_extension(tmp_path: Path) -> None:
+    fill(tmp_path / "images", "i0.jpg", "i1.jpg")
+    catalog, findings = read(tmp_path, "id,label\ni0.png,a\ni1.png,b\n")
+    assert catalog.table["path"].to_list() == ["i0.jpg", "i1.jpg"]
+    said = "its names have another extension than files: i0.png is i0.jpg"
+    assert any(each.detail == said for each in findings)
+
+
 def test_a_nearer_name_wins(images: Path) -> None:
     fill(images / "images", "a/1.jpg", "a/2.jpg", "5", "5.jpg", "a/5.jpg")
     catalog, _ = read(images, "id,label\n1.jpg,a\n2,a\n5,a\n")

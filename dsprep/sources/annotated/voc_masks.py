@@ -61,7 +61,10 @@ def masks_of(
         _note(of_classes, why, notes)
         return None, []
     own = frozenset(masks.paths)
-    _note([path for path in of_classes if path not in own], "no image has their names", notes)
+    left = [path for path in of_classes if path not in own]
+    stems = {_stem(path) for path in table["path"] if "Segmentation" not in path} if left else set()
+    _note([path for path in left if _stem(path) in stems], "their images are no samples", notes)
+    _note([path for path in left if _stem(path) not in stems], "no image has their names", notes)
     return masks, [labelmap] if labelmap and masks.colors else []
 
 
@@ -71,6 +74,10 @@ def _note(paths: Sequence[str], why: str, notes: list[Finding]) -> None:
         said = f"{format_count(len(paths), 'mask')} not read, such as {paths[0]}: {why}"
         notes.append(Finding("note", "", said))
     notes += [Finding("not-read", path) for path in paths]
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def _named(root: str, files: Files, called: Sequence[str], paths: Sequence[str]) -> Masks:

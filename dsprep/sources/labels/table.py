@@ -162,6 +162,8 @@ def _files_of(
     if found.is_empty():
         return meant, ()
     first, file = names[found[0]], posixpath.basename(numbers.paths[found[0]])
+    if posixpath.basename(first).rpartition(".")[0] == posixpath.splitext(file)[0]:
+        return numbers, (f"its names have another extension than files: {first} is {file}",)
     return numbers, (f"its numbers lack zeros that names of files have: {first} is {file}",)
 
 
