@@ -221,12 +221,32 @@ def test_a_tree_that_lies_there_twice_is_refused(tmp_path: Path, high: str, deep
     for top in (high, deep):
         for name in names:
             fill(tmp_path / top, name)
-    advice = f"name one of them as the source, dsprep pack {tmp_path}/{deep}"
-    with pytest.raises(SourceError, match=f"{high}/ and {deep}/ hold the same images: {advice}"):
+    said = f"{high}/ and {deep}/ hold the same images: "
+    advice = f"to have them once, dsprep pack {tmp_path}/{deep}"
+    with pytest.raises(SourceError, match=said + advice):
+        read(tmp_path)
+    assert len(read(tmp_path / deep)[0]) == 3
+    fill(tmp_path, "about/1.jpg", "about/2.jpg")  # which the advice would lose
+    with pytest.raises(SourceError, match=f"{said}move {deep}/ to another place"):
         read(tmp_path)
     (tmp_path / deep / names[0]).write_bytes(b"another.."[: len(names[0])])
-    if high == "nat":
-        assert len(read(tmp_path)[0]) == 6
+    assert len(read(tmp_path)[0]) == 8
+
+
+def test_sides_that_lie_there_twice_are_refused(tmp_path: Path) -> None:
+    names = [f"{side}/{of}/1.jpg" for side in ("test", "train", "val") for of in ("cat", "dog")]
+    for top in (tmp_path, tmp_path / "chest"):
+        fill(top, *names)
+    said = "test/, train/, val/ and chest/ hold the same images: "
+    with pytest.raises(SourceError, match=f"{said}to have them once, dsprep pack {tmp_path}/chest"):
+        read(tmp_path)
+    assert len(read(tmp_path / "chest")[0]) == 6
+    fill(tmp_path / "chest", "more/cat/1.jpg")
+    said = (
+        "test/, train/, val/ and chest/test/, chest/train/, chest/val/ hold the same images: move"
+    )
+    with pytest.raises(SourceError, match=said):
+        read(tmp_path)
 
 
 def test_classes_of_one_name_in_several_directories_are_told(tmp_path: Path) -> None:

@@ -1067,9 +1067,9 @@ def test_of_several_columns_of_labels_one_is_offered(tmp_path: Path) -> None:
 
 def test_classes_in_the_names_of_one_side_are_offered(tmp_path: Path) -> None:
     names = [f"train/{name}.{at}.jpg" for name in ("cat", "dog") for at in range(3)]
-    root = write(tmp_path, dict.fromkeys([*names, "test1/1.jpg", "test1/2.jpg"]))
-    said = notes(read(root)[1])
-    assert "takes 2 classes from file names: cat, dog; for train/ alone: dsprep pack " in said
+    root = write(tmp_path / "a set", dict.fromkeys([*names, "test1/1.jpg", "test1/2.jpg"]))
+    said = "takes 2 classes from file names: cat, dog; for train/ alone: dsprep pack "
+    assert f"{said}{shlex.quote(f'{root}/train')}" in notes(read(root)[1])
 
 
 def test_lists_of_matlab_are_told_with_what_works(tmp_path: Path) -> None:

@@ -162,8 +162,9 @@ def _hints_in_names(
     for at, side in enumerate(sides):  # images for tests have numbers, as in Dogs vs. Cats
         own = table["path"].filter(table["side"] == at)
         if len(own) and (hint := hint_in_names(own)):
-            top = shlex.quote(own[0][: own[0].index(f"{side}/") + len(side)])
-            yield Finding("note", "", f"{hint}; for {side}/ alone: dsprep pack {root}/{top}")
+            top = own[0][: own[0].index(f"{side}/") + len(side)]
+            alone = f"dsprep pack {shlex.quote(posixpath.join(root, top))}"
+            yield Finding("note", "", f"{hint}; for {side}/ alone: {alone}")
 
 
 def _note_on_levels(classes: Sequence[str]) -> Iterator[Finding]:
