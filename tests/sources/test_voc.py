@@ -79,6 +79,7 @@ def test_directories_that_are_classes_of_objects_tell_labels(tmp_path: Path) -> 
     assert [*labels.values()] == ["cat", "cat", "dog", "cat", None]
     assert {*sides(catalog).values()} == {"train", "val"}
     assert "1 image without an XML file, and so without objects" in notes(findings)
+    assert len(read(tmp_path, unlisted="drop")[0]) == 4
     (tmp_path / "Annotations/CLS-LOC/train/dog/3.xml").write_text(voc(CAT))
     assert "label" not in read(tmp_path)[0].settled.schema.by_name
 

@@ -185,7 +185,8 @@ def _notes_on_classes(class_of: Mapping[str, str], bare: Sequence[str]) -> Itera
     yield Finding("note", "", f"directories have the classes of their objects: {shown}")
     if bare:
         said = f"{format_count(len(bare), 'image')} without an XML file, and so without objects"
-        yield Finding("note", "", f"{said}: {format_some(bare)}")
+        drops = "--unlisted drop leaves these out"
+        yield Finding("note", "", f"{said}: {format_some(bare)}; {drops}")
 
 
 def _lists_of_sides(paths: Sequence[str]) -> dict[str, str]:
