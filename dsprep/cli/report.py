@@ -371,5 +371,6 @@ def status_lines(report: StatusReport) -> Iterator[str]:
     )
     yield from _problem_lines(report.problems)
     if report.state == "unfinished":
-        yield from ("", "to finish it:")
+        said = "a run is writing there; if it stops, finish it with:"
+        yield from ("", said if report.running else "to finish it:")
         yield from (f"  {each}" for each in report.commands or ["the command that began it, again"])

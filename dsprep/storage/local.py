@@ -359,6 +359,20 @@ def _open_hidden(path: Path) -> int:
     return open_regular(path, _LOCKED)
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a file; a file that is not there has none."""
+    try:
+        file = io.FileIO(open_regular(path))
+    except OSError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
 class ScratchLock(Lock):
     """A lock and its hidden directory, which is made and removed with it."""
 

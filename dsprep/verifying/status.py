@@ -23,6 +23,7 @@ from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
 from dsprep.run.state import damages, finished_manifest
 from dsprep.run.target import target_of
+from dsprep.storage.local import is_locked
 from dsprep.verifying.options import StatusOptions
 from dsprep.verifying.report import Problem
 
@@ -39,6 +40,7 @@ class StatusReport(Frozen):
     missing: Sequence[str]  # the parts that have shards left, as `3/8`
     problems: Sequence[Problem]  # files that are missing, or have another size
     commands: Sequence[str]  # the commands that finish the data set
+    running: bool = False  # whether a run on this machine is writing there
 
     def to_json(self) -> dict[str, Any]:
         return json_values(
@@ -52,6 +54,7 @@ class StatusReport(Frozen):
                 "missing": self.missing,
                 "problems": self.problems,
                 "commands": self.commands,
+                "running": self.running,
             }
         )
 
@@ -78,13 +81,16 @@ def status(options: StatusOptions) -> StatusReport:
     target = next((each for each in targets[1:] if each.noted_run() is not None), targets[0])
     destination = target.destination
     done = receipts_of(target)
+    running = is_locked(destination.scratch / "lock")
     samples = sum(each.samples for each in done.values())
     size = sum(size_of_shard(target, name, each) for name, each in done.items())
     if (data := target.find(target.notes + PLAN)) is None:
         if (run := target.noted_run()) is None:
             raise DestinationError(f"{path}: holds no data set of dsprep, and no unfinished run")
         commands = _command_lines(run.get("command"))
-        return StatusReport(path, "unfinished", None, len(done), samples, size, (), (), commands)
+        return StatusReport(
+            path, "unfinished", None, len(done), samples, size, (), (), commands, running
+        )
     told = plan_facts(data, destination.url(target.notes + PLAN))
     missing = [
         f"{number}/{told.parts}"
@@ -94,7 +100,8 @@ def status(options: StatusOptions) -> StatusReport:
     # Without missing parts, any of them finds that all shards are there, and writes the manifest.
     commands = _command_lines(told.words, missing or [f"0/{told.parts}"])
     return StatusReport(
-        path, "unfinished", len(told.shards), len(done), samples, size, missing, (), commands
+        *(path, "unfinished", len(told.shards), len(done), samples, size, missing, (), commands),
+        running,
     )
 
 

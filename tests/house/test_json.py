@@ -40,7 +40,7 @@ NAMES = {
     "Chosen": "filtered unknown unmatched",
     "VerifyReport": "destination format manifest shards samples bytes checked problems seconds "
     "proof notes fields objects",
-    "StatusReport": "destination state shards done samples bytes missing problems commands",
+    "StatusReport": "destination state shards done samples bytes missing problems commands running",
     "ServeReport": "place channels exit_code rejects notes seconds",
     "ChannelServed": "name format files epochs closed_early bytes",
     "SagemakerReport": "request job channels lists notes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -480,6 +481,10 @@ class TestStatus:
         assert (report["state"], report["done"], report["shards"]) == ("unfinished", 2, 5)
         assert report["missing"] == ["0/3", "2/3"]
         assert "to finish it" in run_here("status", tmp_path / "wds").out
+        (lock,) = tmp_path.rglob("lock")
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            assert "a run is writing there; if it stops" in run_here("status", tmp_path / "wds").out
         for each in report["commands"]:
             assert run_here(*each.split()[1:]).code == 0
         assert run_here("status", tmp_path / "wds").code == 0
