@@ -47,6 +47,8 @@ KINDS = {
     "mot": "annotated.mot_kind:MotKind",
     "dota": "annotated.dota_kind:DotaKind",
     "visdrone": "annotated.visdrone_kind:VisDroneKind",
+    "bdd100k": "annotated.bdd100k_kind:Bdd100kKind",
+    "crowdhuman": "annotated.crowdhuman_kind:CrowdHumanKind",
     "segment-anything": "annotated.segment_anything_kind:SegmentAnythingKind",
     "labelme": "annotated.labelme_kind:LabelmeKind",
 }

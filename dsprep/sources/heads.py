@@ -32,7 +32,7 @@ _LARGEST = 1 << 26  # bytes of a file in an archive, which is read whole
 
 NAMING = frozenset(
     {".caption", ".csv", ".tsv", ".txt", ".lst", ".list", ".dat", ".json", ".jsonl", ".mat"}
-    | {".token", ".manifest"}  # of Flickr; of SageMaker
+    | {".token", ".manifest", ".odgt"}  # of Flickr; of SageMaker; of CrowdHuman
 )
 """Extensions of files that may name images."""
 

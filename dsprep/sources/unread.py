@@ -59,6 +59,8 @@ _VERTEX = r"(?:TRAIN(?:ING)?|VALIDAT(?:E|ION)|TEST|UNASSIGNED),gs://.*"
 _YOLO_V4 = r"\S+\.\w+(?: \d+,\d+,\d+,\d+,\d+)+"  # a.jpg 1,2,3,4,CLASS 5,6,7,8,CLASS
 _PREFIXES = "rename each file to metadata.jsonl beside its images, and its key image to file_name"
 
+_SCALABEL = "write the list of frames alone into a file, as BDD100K has it"
+
 UNREAD = (
     Unread("LabelMe", _XML, ("<annotation>", "<object>", "<polygon>")),
     Unread("HRSC2016", r"\.xml$", ("<HRSC_Image",)),
@@ -80,12 +82,12 @@ UNREAD = (
     Unread("Datumaro", r"\.datum(?:aro)?$", (r"datum_dataset|",)),
     Unread("Supervisely", _JSON, ('"classTitle"|"geometryType"',)),
     Unread("Cityscapes", _JSON, ('"imgHeight"', '"objects"', '"polygon"')),
-    Unread("BDD100K", _JSON, ('"labels"\\s*:\\s*\\[', '"box2d"|"poly2d"')),
+    Unread("Scalabel", _JSON,
+           (r"^\s*\{", '"frames"\\s*:\\s*\\[', '"box2d"|"poly2d"'), (), _SCALABEL),
     Unread("Labelbox", r"\.(?:nd)?json$", ('"data_row"|"Labeled Data"', '"projects"|"Label"')),
     Unread("Darwin", _JSON,
            ('"annotations"\\s*:\\s*\\[', '"bounding_box"|"polygon"', '"item"|"image"')),
     Unread("CLEVR", _JSON, ('"image_filename"', '"(?:scenes|questions)"\\s*:\\s*\\[')),
-    Unread("CrowdHuman", r"\.odgt$", ('"gtboxes"',)),
     Unread("MPII", _JSON, ('"img_paths"', '"joint_self"')),
     Unread("MPII as HRNet and MMPose have it", _JSON,
            (r'"joints(?:_vis)?"\s*:', r'"center"\s*:\s*\[', r'"scale"\s*:'), (), _KEYPOINTS),

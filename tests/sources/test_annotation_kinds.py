@@ -14,6 +14,7 @@ import tests.sources.test_mask_sets  # noqa: F401 - its classes are those of fur
 from dsprep.cli.main import cli
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.aircraft_kind import AircraftKind
+from dsprep.sources.annotated.bdd100k_kind import Bdd100kKind
 from dsprep.sources.annotated.boxes_kind import BoxTableKind
 from dsprep.sources.annotated.caption_files_kind import CaptionFilesKind
 from dsprep.sources.annotated.cars_kind import CarsKind
@@ -21,6 +22,7 @@ from dsprep.sources.annotated.celeba_kind import CelebaKind
 from dsprep.sources.annotated.coco_kind import CocoKind
 from dsprep.sources.annotated.coco_panoptic_kind import CocoPanopticKind
 from dsprep.sources.annotated.create_ml_kind import CreateMlKind
+from dsprep.sources.annotated.crowdhuman_kind import CrowdHumanKind
 from dsprep.sources.annotated.cub_kind import CubKind
 from dsprep.sources.annotated.cvat_kind import CvatKind
 from dsprep.sources.annotated.dota_kind import DotaKind
@@ -47,9 +49,11 @@ from dsprep.sources.source import Source
 from tests.attack.test_annotation_files import SIZE, ground_truth, label_studio
 from tests.images import jpeg
 from tests.sources import (
+    test_bdd100k,
     test_caption_files,
     test_celeba,
     test_coco_panoptic,
+    test_crowdhuman,
     test_dota,
     test_matlab_sets,
     test_open_images,
@@ -314,6 +318,20 @@ class TestVisDrone(AnnotationTests):
     kind = VisDroneKind
     files = test_visdrone.SET
     named = "annotations"
+    is_claimed = True
+
+
+class TestBdd100k(AnnotationTests):
+    kind = Bdd100kKind
+    files = test_bdd100k.ONE_SIDE
+    named = "labels/bdd100k_labels_images_train.json"
+    is_claimed = True
+
+
+class TestCrowdHuman(AnnotationTests):
+    kind = CrowdHumanKind
+    files = test_crowdhuman.ONE_SIDE
+    named = "annotation_train.odgt"
     is_claimed = True
 
 

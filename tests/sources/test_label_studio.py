@@ -177,12 +177,12 @@ def test_choices_of_several_questions_are_asked_for(images: Path) -> None:
         read(images, tasks)
     catalog, notes = read(images, tasks, label_columns=["choice"])
     assert catalog.classes == ("old", "x")
-    assert "labels of images that answer 'quality' not read" in notes
-    with pytest.raises(OptionError, match="--label-column age: is no question of .*'quality'"):
+    assert "labels of images not read: 'quality'" in notes
+    with pytest.raises(OptionError, match="--label-column age: .* no such labels .*'quality'"):
         read(images, tasks, label_columns=["age"])
     catalog, notes = read(images, [*tasks, task("deep/ü c.jpg", box("cat"))])
     assert catalog.classes is None
-    assert any("NAME takes those of one" in note for note in notes)
+    assert any("NAME takes one of these" in note for note in notes)
 
 
 def test_what_is_not_read_is_named_with_its_tasks(images: Path, tmp_path: Path) -> None:

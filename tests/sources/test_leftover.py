@@ -60,6 +60,8 @@ HEADS_OF_KINDS = {
     "AVA": ("ava_train.csv", "video,0902,0.07,0.15,0.2,0.8,80,1\nvideo,0903,0,0,1,1,9,2\n"),
     "CLEVR": ("val_scenes.json", '{"info": {}, "scenes": [{"image_filename": "000.png"}]}'),
     "CrowdHuman": ("annotation_val.odgt", '{"ID": "000", "gtboxes": [{"tag": "person"}]}'),
+    "BDD100K": ("det.json", '[{"name": "000.jpg", "labels": [{"box2d": {"x1": 1}}]}]'),
+    "Scalabel": ("x.json", '{"frames": [{"name": "000.jpg", "labels": [{"box2d": {"x1": 1}}]}]}'),
     "Ground Truth": ("o.manifest", '{"source-ref": "000.jpg", "b": {"image_size": [1]}}'),
     "MPII as HRNet and MMPose have it": (
         "annot/valid.json",

@@ -56,8 +56,8 @@ class ParsedImage(NamedTuple):
         refused: What dsprep does not read and no note could make good, as keys of `Spans.advice`.
         side: The side of the image; empty if it tells none.
         directories: The directories that its name may start from, below those of the file.
-        tags: The labels of the image itself, by the question that they answer; of several images
-            with one each, its class.
+        tags: The labels of the image itself, by what they are about, such as the weather; of
+            several images with one each, its class.
     """
 
     shapes: Sequence[tuple[str, Object]] = ()
@@ -387,8 +387,8 @@ def _values_of_tags(
 ) -> tuple[ImageValues, Sequence[str]]:
     """Return the labels of images, a class of each or several tags, and notes about others."""
     has_objects = any(read.counts)
-    question, notes = _question(read, source, where, has_objects)
-    tags = [own.get(question, ()) for own in read.tags]
+    about, notes = _labels_to_take(read, source, where, has_objects)
+    tags = [own.get(about, ()) for own in read.tags]
     most = max(map(len, tags), default=0)
     if has_objects:  # --classes names the classes of objects
         source = source.replace(classes=None)
@@ -398,28 +398,29 @@ def _values_of_tags(
     return class_of_images(classes, source, where) if most else ImageValues(), notes
 
 
-def _question(
+def _labels_to_take(
     read: _ReadSpans, source: Source, where: str, has_objects: bool
 ) -> tuple[str, Sequence[str]]:
-    """Return the question whose answers are the labels of images, and a note about others.
+    """Return what the labels to take are about, and a note about others.
 
-    Beside objects, labels are not needed: of several questions, none is taken unasked.
+    Beside objects, labels are not needed: if there are several, none are taken unasked.
     """
     asked = next(iter(source.label_columns), "")
-    questions = sorted({each for own in read.tags for each in own})
-    others = [each for each in questions if each != asked]
+    known = sorted({each for own in read.tags for each in own})
+    others = [each for each in known if each != asked]
     named = quoted_names(others)
-    if asked and len(others) == len(questions) > 0:
-        raise OptionError(f"--label-column {asked}: is no question of {where}, but {named}")
-    if len(questions) < 2:
-        return next(iter(questions), ""), ()
+    if asked and len(others) == len(known) > 0:
+        raise OptionError(
+            f"--label-column {asked}: {where} has no such labels of images; it has {named}"
+        )
+    if len(known) < 2:
+        return next(iter(known), ""), ()
     if not asked and not has_objects:
         raise SourceError(
-            f"{where}: labels of images answer several questions: give --label-column with one "
-            f"of {named}"
+            f"{where}: has several labels of an image: give --label-column with one of {named}"
         )
-    ways = "" if asked else ": --label-column NAME takes those of one"
-    return asked, [f"labels of images that answer {named} not read{ways}"]
+    ways = "" if asked else "; --annotations PATH --label-column NAME takes one of these"
+    return asked, [f"labels of images not read: {named}{ways}"]
 
 
 def _tops(path: str, below: Sequence[str]) -> Sequence[str]:
