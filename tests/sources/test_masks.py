@@ -541,7 +541,7 @@ def test_names_of_masks_are_lines(tmp_path: Path, names: dict[int, str], said: s
     told = {"label_map": names, "segmentation_colors": [[0, 0, 0], [9, 9, 9]]}
     (root / "dataset_meta.json").write_text(json.dumps(told))
     source = make_source(str(root / "images"), masks=f"{root}/masks").replace(takes_masks=True)
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=f"dataset_meta.json: .*{said}"):
         read_source(source)
 
 

@@ -476,7 +476,8 @@ def _masks_of(
     if bare:
         notes.append(f"{format_count(bare, 'image')} without a mask in {source.masks}")
     names = mask_names(source) or masks.names
-    field = _mask_field(names, str(source.masks), lacks=bare > 0)
+    named_in = source.mask_classes or beside.table or str(source.masks)
+    field = _mask_field(names, named_in, lacks=bare > 0)
     return masks, [field], [Finding("note", "", note) for note in notes]
 
 
