@@ -121,12 +121,18 @@ def test_classes_beside_a_list_name_its_numbers(images: Path) -> None:
         notes = [each.detail for each in findings if each.kind == "note"]
         return catalog, [each.replace(f"{images}/", "") for each in notes]
 
-    catalog, notes = beside(ALL, "cat\ndog\nowl\neel\n")
-    assert catalog.classes == (*CLASSES, "eel")
+    catalog, notes = beside(ALL, "cat\ndog\nowl\n")
+    assert catalog.classes == CLASSES
     assert notes == ["class names from classes.txt"]
     tags = "7\t0\t1\ta/1.jpg\n5\t1\t1\ta/2.jpg\n"
     assert beside(tags, "cat\ndog\n")[0].classes == CLASSES[:2]
     for text, classes, why in (
+        (
+            ALL,
+            "cat\ndog\nowl\neel\n",
+            "classes.txt, as it names 4 classes and the highest label is 2: if it is of these "
+            "labels, --classes classes.txt",
+        ),
         (ALL, "cat\ndog\n", "classes.txt, as the labels are no numbers of 2 classes"),
         (ALL.replace("\t2\t", "\t0.5\t"), "cat\n", "classes.txt, as the labels are no numbers"),
         (ALL, "cat\ncat\n", "classes.txt:2: 'cat' stands in line 1 already"),
@@ -135,6 +141,14 @@ def test_classes_beside_a_list_name_its_numbers(images: Path) -> None:
         assert catalog.classes is None
         assert notes[0].startswith(f"not used: {why}")
     assert read(images, ALL, classes=CLASSES)[0].classes == CLASSES
+
+
+def test_a_list_of_a_side_may_lack_the_last_class(images: Path) -> None:
+    (images / "classes.txt").write_text("cat\ndog\nowl\neel\n")
+    (images / "val.lst").write_text("9\t3\tb/9.jpg\n")
+    assert read(images, ALL)[0].classes == (*CLASSES, "eel")
+    (images / "val.lst").rename(images / "other.lst")
+    assert read(images, ALL)[0].classes is None
 
 
 def test_classes_beside_several_lists_are_the_same(images: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, chain, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -17,11 +19,12 @@ import polars as pl
 from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
+from dsprep.lists.rows import parse_rows
 from dsprep.lists.store import CLASSES, classes_path, read_classes
 from dsprep.numbering import Known, natural_order, number_classes, numbered, numbers_of
 from dsprep.patterns import pattern
 from dsprep.places.files import depth_of_sides_in, directories_of, repeated_sides
-from dsprep.places.names import FILE_WORDS, is_word_for_files
+from dsprep.places.names import FILE_WORDS, is_word_for_files, side_name
 from dsprep.schema import BY_SOURCE, LABEL, Field, SettledSchema
 from dsprep.sources.advice import (
     CLASSES_IN_NAMES,
@@ -32,7 +35,7 @@ from dsprep.sources.advice import (
     advise,
     has_several_splits,
 )
-from dsprep.storage.files import exists, is_file
+from dsprep.storage.files import entries, exists, is_file
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count, format_some, lines_of, quoted
@@ -104,9 +107,40 @@ def names_beside(
         why = "not all lists have these classes"
     elif not _are_of(labels, len(names)):
         why = f"the labels are no numbers of {format_count(len(names), 'class')}"
+    elif labels.name == "cls" and not _reach(labels, lists, len(names)):
+        count = format_count(len(names), "class")
+        takes = f"if it is of these labels, --classes {shlex.quote(there[0])}"
+        why = f"it names {count} and the highest label is {labels.max()!r}: {takes}"
     if why:
         return None, [Finding("note", "", f"not used: {format_some(there)}, as {why}")]
     return names, [Finding("note", "", f"class names from {format_some(there)}")]
+
+
+def _reach(labels: pl.Series, lists: Sequence[str], classes: int) -> bool:
+    """Return whether a label is the last of some classes, also in lists of other sides.
+
+    One side may have no sample of the last class. Other class names beside a list may be those of
+    another list.
+    """
+    return any((each == classes - 1).any() for each in chain([labels], _labels_of_sides(lists)))
+
+
+def _labels_of_sides(lists: Sequence[str]) -> Iterator[pl.Series]:
+    """Yield the labels of each list of a side that lies beside lists, if these are such."""
+    if not all(map(_is_of_side, lists)):
+        return
+    for directory in dict.fromkeys(os.path.dirname(path) for path in lists):
+        beside = (entry.path for entry in entries(directory or ".") if _is_of_side(entry.name))
+        for path in sorted(beside):
+            with suppress(SourceError, OSError):
+                labels = parse_rows(read_text(path), path)["label"]
+                yield labels.cast(pl.Float64, strict=False)
+
+
+def _is_of_side(path: str) -> bool:
+    """Return whether a list is called like one of a side: `train.lst`, `fold-0-val.lst`."""
+    stem, extension = os.path.splitext(os.path.basename(path))
+    return extension.lower() == ".lst" and side_name(stem) is not None
 
 
 def _are_of(labels: pl.Series, classes: int) -> bool:
