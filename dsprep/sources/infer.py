@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dsprep.annotations import mxnet
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.numbering import Known, number_classes
@@ -103,7 +102,7 @@ def _with_label_of_rows(
     catalog: Catalog, settled: SettledSchema, choice: Choice, own: Field | None, told: str
 ) -> tuple[Catalog, SettledSchema]:
     """Return a schema whose label is that of the rows, of the type that the user wants."""
-    from dsprep.sources.labels.classes import with_label
+    from dsprep.sources.labels.classes import tells_objects, with_label
 
     column, classes = catalog.table[catalog.label_column or ""], catalog.classes
     told = own.told if own and own.told else told
@@ -131,27 +130,6 @@ def _with_classes_of_objects(
         ids = tuple(id for id, name in enumerate(classes) if name)
         named = replace(objects, names=tuple(filter(None, classes)), ids=ids)
     return settled._replace(schema=settled.schema.with_field(named))
-
-
-def tells_objects(labels: pl.Series) -> bool:
-    """Return whether labels of rows are MXNet's for detection, some of them with objects."""
-    if labels.name != "label":
-        return False
-    from dsprep.catalog import AT_ONCE
-
-    has_objects = False
-    # in blocks: all rows at once would take twice the memory
-    for start in range(0, len(labels), AT_ONCE):
-        label = labels.slice(start, AT_ONCE).list
-        count = label.len().cast(float)
-        head, width = label.get(0), label.get(1, null_on_oob=True)
-        fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
-        fits &= (count >= head) & ((count - head) % width == 0)
-        if not fits.fill_null(False).all():
-            return False
-        has_objects = has_objects or bool((count > head).any())
-    first = map(tuple, labels.head(FIRST).to_list())
-    return has_objects and all(map(mxnet.in_shares, first))
 
 
 def _with_objects(schema: Schema, told: str, labels: pl.Series) -> Schema:

@@ -126,6 +126,9 @@ def test_classes_beside_a_list_name_its_numbers(images: Path) -> None:
     assert notes == ["class names from classes.txt"]
     tags = "7\t0\t1\ta/1.jpg\n5\t1\t1\ta/2.jpg\n"
     assert beside(tags, "cat\ndog\n")[0].classes == CLASSES[:2]
+    box = "\t0.1\t0.2\t0.3\t0.4"
+    boxes = f"0\t4\t5\t9\t9\ta/1.jpg\n1\t4\t5\t9\t9\t2{box}\t0{box}\ta/2.jpg\n"
+    assert beside(boxes, "cat\ndog\nowl\n")[0].classes == CLASSES
     for text, classes, why in (
         (
             ALL,
@@ -133,6 +136,7 @@ def test_classes_beside_a_list_name_its_numbers(images: Path) -> None:
             "classes.txt, as it names 4 classes and the highest label is 2: if it is of these "
             "labels, --classes classes.txt",
         ),
+        (boxes, "cat\ndog\n", "classes.txt, as the labels are no numbers of 2 classes"),
         (ALL, "cat\ndog\n", "classes.txt, as the labels are no numbers of 2 classes"),
         (ALL.replace("\t2\t", "\t0.5\t"), "cat\n", "classes.txt, as the labels are no numbers"),
         (ALL, "cat\ncat\n", "classes.txt:2: 'cat' stands in line 1 already"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import polars as pl
 
+from dsprep.annotations import mxnet
 from dsprep.catalog import AT_ONCE, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _LAST_NUMBER = pattern(r"\d+(?=\D*$)")
 _SHOWN = 5  # names that show what an order is
+_SOME = 64  # labels whose boxes are looked at
 LARGEST_EXACT = 2**53  # largest whole number that a float holds exactly
 
 
@@ -144,10 +146,47 @@ def _is_of_side(path: str) -> bool:
 
 
 def _are_of(labels: pl.Series, classes: int) -> bool:
-    """Return whether labels fit a number of classes: class numbers, or a flag for each class."""
+    """Return whether labels fit a number of classes: class numbers, boxes, or a flag for each."""
     if labels.name == "cls":
         return bool(labels.is_between(0, classes - 1).all())
+    if tells_objects(labels):
+        blocks = (labels.slice(start, AT_ONCE) for start in range(0, len(labels), AT_ONCE))
+        return all((_classes_of_boxes(block) < classes).all() for block in blocks)
     return are_flags(labels, classes)
+
+
+def tells_objects(labels: pl.Series) -> bool:
+    """Return whether labels of rows are MXNet's for detection, some of them with objects."""
+    if labels.name != "label":
+        return False
+    has_objects = False
+    # in blocks: all rows at once would take twice the memory
+    for start in range(0, len(labels), AT_ONCE):
+        label = labels.slice(start, AT_ONCE).list
+        count = label.len().cast(float)
+        head, width = label.get(0), label.get(1, null_on_oob=True)
+        fits = (head >= 2) & (width >= 5) & (head % 1 == 0) & (width % 1 == 0)
+        fits &= (count >= head) & ((count - head) % width == 0)
+        if not fits.fill_null(False).all():
+            return False
+        has_objects = has_objects or bool((count > head).any())
+    first = map(tuple, labels.head(_SOME).to_list())
+    return has_objects and all(map(mxnet.in_shares, first))
+
+
+def _classes_of_boxes(labels: pl.Series) -> pl.Series:
+    """Return the class numbers in labels for detection, which `tells_objects` has checked."""
+    number = pl.col("number")
+    values = (
+        pl.DataFrame({"number": labels})
+        .with_columns(
+            within=pl.int_ranges(number.list.len()) - number.list.get(0).cast(pl.Int64),
+            width=number.list.get(1).cast(pl.Int64),
+        )
+        .explode("number", "within")
+    )
+    is_class = (pl.col("within") >= 0) & (pl.col("within") % pl.col("width") == 0)
+    return values.filter(is_class)["number"]
 
 
 def _beside(path: str) -> str:
