@@ -213,8 +213,9 @@ def test_numbers_of_images_for_tests_are_no_classes(tmp_path: Path, first: int) 
     """Dogs vs. Cats has `train/cat.0.jpg` and `test1/1.jpg`."""
     named = {f"train/{name}.{at}.jpg": None for name in ("cat", "dog") for at in range(8)}
     root = write(tmp_path, named | {f"test1/{first + at}.jpg": None for at in range(8)})
-    assert "takes" not in " ".join(notes(root))
-    assert "takes 2 classes from file names: cat, dog" in " ".join(notes(root / "train"))
+    said = "takes 2 classes from file names: cat, dog"
+    assert notes(root)[-1].endswith(f"{said}; for train/ alone: dsprep pack {root}/train")
+    assert notes(root / "train")[-1].endswith(said)
 
 
 # Directories that say nothing of classes
