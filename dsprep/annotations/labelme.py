@@ -138,7 +138,7 @@ def _circle(corners: Polygon, remarks: Counts) -> Object:
     count = min(max(math.ceil(math.pi / step), _CORNERS[0]), _CORNERS[1])
     angles = [2 * math.pi * at / count for at in range(count)]
     around = [(x + radius * math.cos(angle), y + radius * math.sin(angle)) for angle in angles]
-    remarks["circle kept as a polygon"] += 1
+    remarks["circle"] += 1
     box = x - radius, y - radius, x + radius, y + radius
     return Object(box, -1, polygons=(tuple(value for point in around for value in point),))
 

@@ -20,7 +20,7 @@ class NamedObjects(NamedTuple):
     items: Sequence[Named]
     extent: Extent | None = None  # the size of the image, if the file tells it
     left_out: Mapping[str, int] = {}  # what else is there and is not kept, as nouns, with counts
-    remarks: Mapping[str, int] = {}  # what is kept in another form, as nouns, with counts
+    remarks: Mapping[str, int] = {}  # what is kept as polygons, as nouns, with counts
     image: str = ""  # what the file calls its image
     flags: Mapping[str, bool] = {}  # whether the image has each of these tags
     holds_image: bool = False  # whether the file holds the image itself

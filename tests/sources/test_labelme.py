@@ -82,8 +82,20 @@ def test_shapes() -> None:
         "line": 2,
         "polygon of fewer than 3 corners": 1,
     }
-    assert found.remarks == {"circle kept as a polygon": 1}
+    assert found.remarks == {"circle": 1}
     assert found.extent == SIZE
+
+
+def test_notes_count_what_is_in_images_that_are_there(tmp_path: Path) -> None:
+    shapes = shape("circle", [20, 10], [20, 17.5]), shape("point", [3, 4])
+    names = ("a", "b", "lost")
+    files: dict[str, Any] = {
+        f"{name}.json": labelme(*shapes, imagePath=f"{name}.jpg") for name in names
+    }
+    _, findings = read(write(tmp_path, files | {"a.jpg": None, "b.jpg": None}))
+    said = notes(findings)
+    assert "2 circles kept as polygons" in said
+    assert "2 points not kept" in said
 
 
 def test_attributes() -> None:

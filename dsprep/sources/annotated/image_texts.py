@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +40,7 @@ class OfImage(NamedTuple):
     path: str  # what it calls the image
     flags: Mapping[str, bool]  # whether the image has each of these tags
     is_held: bool  # whether the file holds the image itself
+    facts: Mapping[str, int]  # what else is there, and how often
 
 
 class NamedTexts(Texts):
@@ -54,11 +56,13 @@ class NamedTexts(Texts):
         found = self.read(data)
         facts = {_LEFT_OUT + what: count for what, count in found.left_out.items()}
         facts |= {_REMARK + what: count for what, count in found.remarks.items()}
-        facts[_SHAPES] = sum(bool(each.polygons or each.rle) for _, each in found.items)
-        facts[_FLAGS] = sum(bool(each.flags & APART) for _, each in found.items)
+        known = {
+            _SHAPES: sum(bool(each.polygons or each.rle) for _, each in found.items),
+            _FLAGS: sum(bool(each.flags & APART) for _, each in found.items),
+        }
         classes = {name for name, _ in found.items}
-        told = OfImage(found.image, found.flags, found.holds_image)
-        return ToldByFile(len(found.items), most_json(found), classes, facts, told)
+        told = OfImage(found.image, found.flags, found.holds_image, facts)
+        return ToldByFile(len(found.items), most_json(found), classes, known, told)
 
 
 class KindOfTexts(NamedTuple):
@@ -111,7 +115,7 @@ def scan_texts(
     _require_objects(kind, of_text, told, looked, below)
     lost = sorted(texts.keys() - of_text.keys())
     notes = [_lost(path, told[path]) for path in lost]
-    notes += _notes(looked.facts)
+    notes += _notes(told[path] for path in of_text)
     names = number_classes(looked.classes, source.known_classes(), below, not_given)
     own = sorted(of_text, key=of_text.__getitem__)
     called = [of_text[path] for path in own]
@@ -155,7 +159,7 @@ def _require_objects(
         why = f": {held} holds its image itself: write that into a file beside it" if held else ""
         count = format_count(len(told), "file")
         raise SourceError(f"{below}: not one of the {count} of annotations has an image{why}")
-    left = [finding.detail for finding in _notes(looked.facts)]
+    left = [finding.detail for finding in _notes(told.values())]
     if left and not any(looked.counts):
         raise SourceError(
             f"{below}: dsprep reads none of the objects of these files of {kind.words}: "
@@ -198,13 +202,17 @@ def _bare(path: str) -> str:
     return posixpath.splitext(path)[0]
 
 
-def _notes(facts: Mapping[str, int]) -> Iterator[Finding]:
+def _notes(told: Iterable[OfImage]) -> Iterator[Finding]:
     """Say what files hold that is not kept, or is kept in another form."""
+    facts = Counter[str]()
+    for each in told:
+        facts.update(each.facts)
     for fact, count in sorted(facts.items()):
-        for mark, says in ((_LEFT_OUT, "not kept"), (_REMARK, "")):
+        kept = "kept as a polygon" if count == 1 else "kept as polygons"
+        for mark, says in ((_LEFT_OUT, "not kept"), (_REMARK, kept)):
             if fact.startswith(mark) and count:
                 said = f"{format_count(count, fact.removeprefix(mark))} {says}"
-                yield Finding("note", "", said.rstrip())
+                yield Finding("note", "", said)
 
 
 def _not_read(kind: KindOfTexts, place: AnnotatedPlace, notes: list[Finding]) -> list[str]:
