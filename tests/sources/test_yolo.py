@@ -377,6 +377,18 @@ def test_texts_of_some_images_in_directories_of_other_names_are_refused(tmp_path
     assert len(read(tmp_path, leave_out=["boxes"])[0]) == 3
 
 
+def test_an_image_whose_text_is_left_out_is_left_out(tmp_path: Path) -> None:
+    files: dict[str, str | bytes | None] = {f"images/{at}.jpg": None for at in range(4)}
+    files |= {f"labels/{at}.txt": ROW for at in range(2)}
+    root = write(tmp_path / "set", {**files, "labels/2.txt": "hello world\n", "data.yaml": NAMES})
+    with pytest.raises(SourceError, match=r"go on without, --leave-out labels/2\.txt"):
+        read(root)
+    for place in (root, Path(shutil.make_archive(str(tmp_path / "set"), "zip", str(root)))):
+        catalog, findings = read(place, leave_out=["labels/2.txt"])
+        assert boxes(catalog) == {"images/0.jpg": CAT, "images/1.jpg": CAT, "images/3.jpg": []}
+        assert kinds(findings) == {"images/2.jpg": "left-out", "labels/2.txt": "left-out"}
+
+
 def test_images_that_two_lists_name_or_that_are_not_there(tmp_path: Path) -> None:
     files: dict[str, str | bytes | None] = {f"images/{at}.jpg": None for at in range(3)}
     files |= {f"labels/{at}.txt": ROW for at in range(4)}

@@ -228,7 +228,8 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:
         _require_names(scan)
-        others = {found.path for found in scan.findings if found.kind == "not-read"}
+        kinds = ("not-read", "left-out")
+        others = {found.path for found in scan.findings if found.kind in kinds}
         numbers, missing = matched(scan, table["path"], others.union(_masks_in(source, scan)))
         taken, sides = _taken(source, scan, paths, numbers)
         masks_left = _likely_masks(source, scan, files) if _NONE in numbers else {}

@@ -90,8 +90,11 @@ def scan_yolo(
     images = sorted(files.table["path"].to_list())
     told = _read_config(source.root, files, config) if config else DataYaml("", {}, None, None)
     texts = dict(files.listed(below, "txt", run_all))
+    left_out = set[str]()
     if source.leave_out and below == source.root:
-        texts = {path: of for path, of in texts.items() if not is_left_out(path, source.leave_out)}
+        others = {*texts, *(found.path for found in files.findings)}
+        left_out = {path for path in others if is_left_out(path, source.leave_out)}
+        texts = {path: of for path, of in texts.items() if path not in left_out}
     found = _Set(source.root, images, config, told, below, texts)
     notes: list[Finding] = []
     sides, lists = _sides(found, files, notes)
@@ -103,6 +106,11 @@ def scan_yolo(
         of_image = _texts_by_stem(found, images, texts)
     _require_texts(found, of_image)
     chosen = _chosen(images, sides, of_image, drops=source.unlisted == "drop")
+    # an image whose text is left out is left out, too: its objects are not known
+    unknown = _texts_of(chosen, source.root, below, left_out, names_file) if left_out else {}
+    unknown = {path: text for path, text in unknown.items() if path not in of_image}
+    chosen = [path for path in chosen if path not in unknown]
+    notes += [Finding("left-out", path, f"as {text} is") for path, text in unknown.items()]
     used = sorted({of_image[path] for path in chosen if path in of_image})
     annotations = YoloTexts(below, None if names is None else len(names), told.pose)
     looked = look_at(annotations, [(path, texts[path]) for path in used], run_all)
