@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dsprep.findings import Finding
 from dsprep.places.names import side_above
 from dsprep.sources.mask_names import Pair, endings_of_masks, named_alike, named_longer, without
-from dsprep.sources.mask_pixels import Pictures, are_masks
+from dsprep.sources.mask_pixels import Pictures, are_masks, have_proportions
 from dsprep.sources.parallel import (
     MOST_PARALLEL,
     SAMPLED,
@@ -60,7 +60,7 @@ def without_masks(root: str, files: Files, *, are_given: bool = False) -> Files:
     masks = likely_masks(root, files)
     parts = _parts(without(paths, masks), top)
     if not masks and not parts:
-        note = _note_on_names(paths)
+        note = _note_on_names(paths, Pictures(root, files))
         return files._replace(findings=[*files.findings, note]) if note else files
     kind = "not-read" if are_given else "left-over"
     found = [Finding(kind, path, detail) for path, detail in masks.items()]
@@ -161,14 +161,20 @@ def _of_other_scales(paths: pl.Series) -> list[Pair]:
     return pairs if are_most else []
 
 
-def _note_on_names(paths: pl.Series) -> Finding | None:
-    """Return a note if directories have images of the same names, and these are no numbers."""
+def _note_on_names(paths: pl.Series, pictures: Pictures) -> Finding | None:
+    """Return a note if directories have images of the same names, and these are no numbers.
+
+    Images of other proportions show something else: their directories are classes.
+    """
     if _are_numbered(paths.gather_every(max(1, len(paths) // SAMPLED)).to_list(), len(paths)):
         return None
     pairs = next(parallel_pairs(paths, are_of_one_size), None)
     if pairs is None:
         return None
-    other, image = min(pair for pair in pairs if pair[1])
+    pairs = [pair for pair in pairs if pair[1]]
+    if not have_proportions(pairs, pictures):
+        return None
+    other, image = min(pairs)
     patterns = (f"{name}={pattern}" for name, pattern in pairs_for(image, other).items())
     options = " ".join(f"--pair {shlex.quote(each)}" for each in patterns)
     return Finding(

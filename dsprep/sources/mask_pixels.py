@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dsprep.places.files import Files
 
 MOST_DECODED = 8  # images
+_PAIRS, _ROUNDED = 8, 0.02  # pairs whose proportions are looked at, and how far they may differ
 _MOST_PIXELS = 4_000_000
 _FEW, _FEW_COLORS = 64, 256  # values of a mask: of gray, of colors in a directory of masks
 _PEAKS, _MOST_OF = 3, 0.97  # a JPEG of a mask has few values, and some around them
@@ -90,6 +91,21 @@ def are_masks(pairs: Sequence[Pair], pictures: Pictures) -> bool:
     looked_at = pairs[:: max(1, len(pairs) - 1)][:2]
     heads = pictures.heads({path for pair in looked_at for path in pair})
     return bool(looked_at) and all(_is_mask(*pair, heads, pictures) for pair in looked_at)
+
+
+def have_proportions(pairs: Sequence[Pair], pictures: Pictures) -> bool:
+    """Return whether a few pairs of pictures have the same proportions each, as far as known."""
+    looked_at = pairs[:: max(1, len(pairs) // _PAIRS)]
+    heads = pictures.heads({path for pair in looked_at for path in pair})
+    for pair in looked_at:
+        try:
+            one, other = (read_header(heads.get(path, b"")) for path in pair)
+        except BadSample:
+            continue
+        here, there = one.width * other.height, other.width * one.height
+        if abs(here - there) > _ROUNDED * max(here, there):
+            return False
+    return True
 
 
 def _is_mask(mask: str, image: str, heads: Mapping[str, bytes], pictures: Pictures) -> bool:

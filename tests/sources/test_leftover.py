@@ -33,7 +33,7 @@ from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from dsprep.sources.unread import UNREAD, unread_kind
 from tests.attack.test_annotation_files import label_studio
-from tests.sources.boxes import SIZE, box, coco, kinds, notes, read, voc, voc_object, write
+from tests.sources.boxes import SIZE, box, coco, image, kinds, notes, read, voc, voc_object, write
 from tests.sources.test_budget import counted  # noqa: F401
 
 Content = dict[str, str | bytes | None]
@@ -679,6 +679,9 @@ def test_directories_of_the_same_names_are_a_note(tmp_path: Path) -> None:
     assert said in notes(findings)
     numbered: Content = {f"{of}/{at}.jpg": None for of in ("cat", "dog") for at in range(9)}
     assert notes(read(write(tmp_path / "counted", numbered))[1]) == ""
+    # Images of other proportions show something else.
+    classes = files | {f"CXR/{names[4]}.png": image((30, 40))}
+    assert notes(read(write(tmp_path / "classes", classes))[1]) == ""
 
 
 SAMPLES: dict[str, Content] = {
