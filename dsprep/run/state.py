@@ -386,6 +386,12 @@ def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) ->
     destination, target = state.target.destination, state.target
     if state.other and not overwrite:
         advice = "" if adding or target.part else ", or --overwrite to start over"
+        if state.other in _OTHER_IMAGES:
+            advice = advice.replace(", or", ": give") or ": choose another destination"
+            raise DestinationError(
+                f"{destination}: an unfinished run of other images is there ({state.other}). If "
+                f"these have changed since, it cannot go on{advice}"
+            )
         raise DestinationError(
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             f"give that command again to finish it{advice}"
@@ -772,6 +778,9 @@ def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
         own |= _fields_of(schema)
     return differences(known, own)
 
+
+_OTHER_IMAGES = ("other source", "other file times", "other source, file times")
+"""Differences that a command has from itself, if its images have changed."""
 
 # what an identity has, and no manifest
 _UNTOLD = ("file times", "Pillow", "simplejpeg", "OpenCV", "appended to", "units")

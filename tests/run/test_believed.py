@@ -11,10 +11,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from dsprep.errors import DestinationError
 from dsprep.formats import FORMATS, SHARDED, TABLES
+from dsprep.run.state import require_vacant
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.run.conftest import Machine
@@ -323,6 +327,13 @@ def test_a_companion_that_was_changed_is_never_replaced(
     refused = run_here(*command)
     assert (refused.code, "b.rec.classes.txt: is there already" in refused.err) == (5, True)
     assert place.files()["b.rec.classes.txt"] == b"names of my own\n"
+
+
+def test_images_that_changed_since_a_run_began_are_told() -> None:
+    target = SimpleNamespace(destination="out", part=None)
+    state: Any = SimpleNamespace(other="other source, file times", target=target)
+    with pytest.raises(DestinationError, match=r"have changed since, .* go on: give --overwrite"):
+        require_vacant(state, overwrite=False)
 
 
 def test_an_unfinished_run_beside_a_bare_manifest_stays(
