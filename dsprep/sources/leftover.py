@@ -345,6 +345,8 @@ def way_to_take(path: str, shown: str = "") -> str:
     extension = extension_in(path)
     if extension == ".lst":
         return "--list takes a list"
+    if extension == ".json":  # no table, such as the names of class numbers
+        return ""
     if extension == ".mat":  # such as `train_list.mat` of Stanford Dogs
         side = posixpath.basename(path).partition("_")[0].partition(".")[0]
         is_of_side = is_side_alone(side)

@@ -458,6 +458,13 @@ def test_masks_that_no_row_names_are_noted(tmp_path: Path) -> None:
         assert "is not read: --masks" not in str(notes_of(findings))
 
 
+def test_names_of_class_numbers_are_not_offered_as_labels(tmp_path: Path) -> None:
+    files: Content = {f"{'ab'[at % 2]}/{at}.jpg": None for at in range(4)}
+    names = json.dumps({str(at): f"class {at}" for at in range(4)})
+    _, findings = read(write(tmp_path / "set", {**files, "label_map.json": names}))
+    assert "label_map.json names 4 of 4 images and is not read" in notes_of(findings)
+
+
 def test_further_masks_beside_images_are_offered(tmp_path: Path) -> None:
     files: Content = {f"a/{at}.png": photo("PNG", at) for at in range(3)}
     files |= {f"a/{at}_mask.png": png("1", at) for at in range(3)}
