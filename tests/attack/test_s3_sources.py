@@ -288,15 +288,19 @@ def test_shards_are_cut_and_streamed(
 
 
 def test_shards_take_few_requests(ceph: Bucket, shards: Path, proxy: Proxy, tmp_path: Path) -> None:
-    """Each shard is found, indexed and read; one task looks at the samples of all."""
+    """Each shard is found, indexed and read; one task looks at the samples of all.
+
+    The first one of others is opened once more, to look for annotations beside images.
+    """
     for path in shards.glob("*.tar"):
         ceph.put(f"others/{path.name}", path.read_bytes())
     for name, looks in (("set", 0), ("others", 1)):
         proxy.requests.clear()
         dsprep.convert(f"{ceph.url}/{name}", str(tmp_path / f"{name}-rec"), to="recordio")
         for path in shards.glob("*.tar"):
-            assert proxy.counted("HEAD", path.name) <= 3 + looks
-            assert proxy.counted("GET", path.name) <= 2 + looks
+            more = looks + (name == "others" and path.name.endswith("-000000.tar"))
+            assert proxy.counted("HEAD", path.name) <= 3 + more
+            assert proxy.counted("GET", path.name) <= 2 + more
 
 
 def test_a_file_is_fetched_ahead(ceph: Bucket, proxy: Proxy) -> None:
