@@ -82,4 +82,6 @@ def test_several_tars_are_packed_one_by_one_and_joined(tmp_path: Path, run_here:
     assert not notes(read(tars, kind="webdataset")[1])
     # beside the directory of another tar
     (tmp_path / "0" / "more.tar").write_bytes((tars / "sa_000001.tar").read_bytes())
-    assert "more.tar is an archive and is not read: to pack it, dsprep pack " in notes(read(tmp_path / "0")[1])
+    assert "more.tar is an archive and is not read: to pack it, dsprep pack " in notes(
+        read(tmp_path / "0")[1]
+    )

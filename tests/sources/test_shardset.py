@@ -104,7 +104,11 @@ def test_a_directory_for_each_side(tmp_path: Path) -> None:
     ("names", "parts", "note"),
     [
         (("a-0.tar", "a-1.tar"), "train: [a-0.tar]", ""),
-        (("a-0.tar", "a-1.tar"), "train:\n  - a-0.tar\n  val:\n  - a-1.tar", "divides them into train, val"),
+        (
+            ("a-0.tar", "a-1.tar"),
+            "train:\n  - a-0.tar\n  val:\n  - a-1.tar",
+            "divides them into train, val",
+        ),
         (("train-0.tar", "val-0.tar"), "train:\n  - train-0.tar\n  val:\n  - val-0.tar", ""),
         (("a-0.tar",), "\0" * 9, ""),
     ],
