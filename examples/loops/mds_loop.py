@@ -47,7 +47,7 @@ def main(
         # It would unpack compressed shards where they lie: let it copy them before.
         is_packed = data[0].endswith((".gz", ".zstd"))
         where = {"remote": place, "local": copies} if is_packed else {"local": place}
-        # The shards of a directory that its index lists; their order is drawn anew each epoch.
+        # The shards of a directory that its index lists; each epoch has another order.
         dataset = StreamingDataset(**where, shuffle=shuffle > 0, batch_size=batch)
         collate = partial(to_batch, work=work, name=name)
         loader = DataLoader(dataset, batch, num_workers=workers, collate_fn=collate)

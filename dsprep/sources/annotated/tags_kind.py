@@ -111,7 +111,7 @@ def _columns_and_rows(text: str) -> tuple[Sequence[str], Sequence[Sequence[str]]
 
 
 def _is_uncertain(text: str) -> bool:
-    """Return whether a table names images, and has tags of which some are uncertain."""
+    """Return whether a table names images and has tags, and some of the tags are uncertain."""
     names, rows = _columns_and_rows(text)
     if not any(name.lower() in _PATHS for name in names):
         return False

@@ -62,7 +62,7 @@ def require_one_tree(root: str, files: Files) -> None:
 
 
 def _likely(table: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return pairs of directories, of which the second lies in the first, that may hold the same.
+    """Return pairs of directories that may hold the same; the second lies in the first.
 
     Some images have the same path below both, and the same size.
     """
