@@ -385,13 +385,14 @@ def require_vacant(state: RunState, *, overwrite: bool, adding: bool = False) ->
     """Refuse a target where another command has begun; return whether a manifest makes way."""
     destination, target = state.target.destination, state.target
     if state.other and not overwrite:
-        advice = "" if adding or target.part else ", or --overwrite to start over"
+        starts_over = not (adding or target.part)
         if state.other in _OTHER_IMAGES:
-            advice = advice.replace(", or", ": give") or ": choose another destination"
+            way = "give --overwrite to start over" if starts_over else "choose another destination"
             raise DestinationError(
                 f"{destination}: an unfinished run of other images is there ({state.other}). If "
-                f"these have changed since, it cannot go on{advice}"
+                f"these have changed since, it cannot go on: {way}"
             )
+        advice = ", or --overwrite to start over" if starts_over else ""
         raise DestinationError(
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             f"give that command again to finish it{advice}"

@@ -51,7 +51,7 @@ def notes_beside(source: Source, catalog: Catalog) -> list[Finding]:
     try:
         return [*_notes(source, catalog, DirectoryAbove(above, name))]
     except (OSError, SourceError):
-        return []  # what cannot be listed is nobody's
+        return []  # a directory that may not be read has nothing to note
 
 
 def _notes(source: Source, catalog: Catalog, above: DirectoryAbove) -> Iterator[Finding]:
@@ -186,7 +186,7 @@ def _images_in(path: str, depth: int = 1) -> Iterator[DirectoryEntry]:
     try:
         inside = first_entries(path, SOME)
     except OSError:
-        return  # what cannot be listed is nobody's masks
+        return  # a directory that may not be read has no masks to offer
     images = [each for each in inside if extension_in(each.name) in _LOSSLESS]
     below = min((each.path for each in inside if depth and each.is_dir()), default="")
     if not images and below:
