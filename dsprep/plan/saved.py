@@ -13,10 +13,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import polars as pl
@@ -27,7 +26,7 @@ from dsprep.images.probe import differing, probe, versions
 from dsprep.plan.cut import PlannedShard
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
-from dsprep.plan.tables import table_from_bytes, table_to_bytes
+from dsprep.plan.tables import read_table, write_table
 from dsprep.rows import Input
 from dsprep.sample import original_expr
 from dsprep.storage.files import facts, is_shared
@@ -94,7 +93,9 @@ def save_plan(plan: Plan, parts: int) -> bytes:
             ZipInfo(_PLAN), json.dumps(values_for(plan.job.source).to_json(plan, tables))
         )
         for number, table in enumerate(tables):
-            saved.writestr(ZipInfo(_table(number)), table_to_bytes(table))
+            # A zip file has to know beforehand of a member that may be larger than 2 GiB.
+            with saved.open(ZipInfo(_table(number)), "w", force_zip64=True) as member:
+                write_table(table, member)
     return file.getvalue()
 
 
@@ -115,8 +116,6 @@ def load_plan(data: bytes, job: Job, place: str, parts: int) -> Plan:
         told = _facts_in(saved)
         plan = _plan_in(saved, job)
         _check(plan)
-        table = pl.DataFrame(with_short_paths(plan.catalog.table.get_columns()))
-        plan = replace(plan, catalog=replace(plan.catalog, table=table))
     asked = {**told.asked, "--part": str(told.parts)}
     own = {**_asked(job), "--part": str(parts)}
     if other := sorted(name for name in {*asked, *own} if asked.get(name) != own.get(name)):
@@ -139,13 +138,14 @@ def _plan_in(saved: ZipFile, job: Job) -> Plan:
     from dsprep.plan.values import OWN_FIELDS, values_for  # loads every source
 
     tables = {number: _table(number) for number in range(len(saved.namelist()))}
+
+    def table(number: int) -> pl.DataFrame:
+        member = _member(saved, tables.pop(number))  # each table is read once
+        # No name keeps the whole paths, which take more memory than the rest of a plan.
+        return pl.DataFrame(with_short_paths(read_table(member).get_columns()))
+
     own = {name: getattr(job, name) for name in OWN_FIELDS} | {"base": None}
-    plan = values_for(job.source).from_json(
-        json.loads(_member(saved, _PLAN)),
-        # each table is read once
-        lambda number: table_from_bytes(_member(saved, tables.pop(number))),
-        own,
-    )
+    plan = values_for(job.source).from_json(json.load(_member(saved, _PLAN)), table, own)
     if not isinstance(plan, Plan):
         raise ValueError("it holds something else")
     return plan
@@ -155,11 +155,11 @@ def _table(number: int) -> str:
     return f"{number}.table"
 
 
-def _member(saved: ZipFile, name: str) -> bytes:
-    """Read a member of a plan file, which is as large there as it is in memory."""
+def _member(saved: ZipFile, name: str) -> IO[bytes]:
+    """Open a member of a plan file, which is as large there as it is in memory."""
     if saved.getinfo(name).compress_type != ZIP_STORED:
         raise ValueError(f"{name} is compressed")
-    return saved.read(name)
+    return saved.open(name)
 
 
 def _check(plan: Plan) -> None:
@@ -231,7 +231,7 @@ def plan_facts(data: bytes, place: str) -> PlanFacts:
 
 
 def _facts_in(saved: ZipFile) -> PlanFacts:
-    return PlanFacts.from_json(json.loads(_member(saved, _FACTS)))
+    return PlanFacts.from_json(json.load(_member(saved, _FACTS)))
 
 
 @contextmanager

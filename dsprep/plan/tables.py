@@ -14,7 +14,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import polars as pl
 
@@ -34,19 +34,15 @@ _SIZES = struct.Struct("<QQ")  # compressed size and size of a block
 _LONGEST_HEADER = 1 << 16
 
 
-def table_to_bytes(table: pl.DataFrame) -> bytes:
-    """Return a table without nulls as bytes."""
+def write_table(table: pl.DataFrame, file: IO[bytes]) -> None:
+    """Write a table without nulls, a block at a time, as it may be large."""
     if sum(table.null_count().row(0)):
         raise ValueError("a table of a plan cannot hold nulls")
     columns = [[name, _name_of(kind)] for name, kind in table.schema.items()]
-    header = json.dumps({"rows": table.height, "columns": columns}).encode() + b"\n"
-    parts = (
-        part
-        for (_, kind), column in zip(columns, table.get_columns(), strict=True)
-        for start in range(0, table.height, AT_ONCE)
-        for part in _blocks(kind, column.slice(start, AT_ONCE))
-    )
-    return b"".join([header, *parts])
+    file.write(json.dumps({"rows": table.height, "columns": columns}).encode() + b"\n")
+    for (_, kind), column in zip(columns, table.get_columns(), strict=True):
+        for start in range(0, table.height, AT_ONCE):
+            file.writelines(_blocks(kind, column.slice(start, AT_ONCE)))
 
 
 def _name_of(kind: pl.DataType) -> str:
@@ -68,15 +64,17 @@ def _blocks(kind: str, column: pl.Series) -> Iterator[bytes]:
     yield _SIZES.pack(len(packed), len(data)) + packed
 
 
-def table_from_bytes(data: bytes) -> pl.DataFrame:
-    """Return the table that bytes hold; raises an error that says what is wrong with them."""
-    header, _, _ = data[:_LONGEST_HEADER].partition(b"\n")
+def read_table(file: IO[bytes]) -> pl.DataFrame:
+    """Return the table that a file holds; raises an error that says what is wrong with it."""
+    header = file.readline(_LONGEST_HEADER)
+    if not header.endswith(b"\n"):
+        raise ValueError("the first line of a table has no end")
     told = json.loads(header)
     rows, columns = told["rows"], told["columns"]
     # zlib may say in a few bytes that a column repeats a number for ever.
     if type(rows) is not int or rows < 0 or rows * len(columns) > LARGEST_TABLE:
         raise ValueError(f"a table has {rows!r:.100} rows, more than fit into memory")
-    blocks = _Blocks(data, len(header) + 1)
+    blocks = _Blocks(file)
     table = pl.DataFrame([blocks.column(kind, rows).alias(name) for name, kind in columns])
     blocks.require_end()
     return table
@@ -85,13 +83,13 @@ def table_from_bytes(data: bytes) -> pl.DataFrame:
 class _Blocks:
     """The blocks of a table in a plan file, read one after another."""
 
-    def __init__(self, data: bytes, start: int) -> None:
-        self._data, self._at = data, start
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
         self._left = LARGEST_TABLE  # how many bytes of memory the remaining blocks may take
 
     def require_end(self) -> None:
         """Refuse bytes behind the last block."""
-        if self._at != len(self._data):
+        if self._file.read(1):
             raise ValueError("a table is longer than its columns")
 
     def column(self, kind: str, rows: int) -> pl.Series:
@@ -120,13 +118,12 @@ class _Blocks:
 
     def _next(self) -> bytes:
         """Unpack the next block."""
-        packed, size = _SIZES.unpack_from(self._data, self._at)
-        start = self._at + _SIZES.size
-        self._at, self._left = start + packed, self._left - size
-        if self._at > len(self._data) or self._left < 0:
+        packed, size = _SIZES.unpack(self._file.read(_SIZES.size))
+        self._left -= size
+        if packed > LARGEST_TABLE or self._left < 0:
             raise ValueError("a block of a table is larger than it can be")
         unpacker = zlib.decompressobj()
-        found = unpacker.decompress(self._data[start : self._at], size + 1)
+        found = unpacker.decompress(self._file.read(packed), size + 1)
         if len(found) != size or not unpacker.eof:
             raise ValueError("a block of a table is not of its size")
         return found

@@ -343,31 +343,33 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
                 finished = finished_manifest(target)
                 if finished is not None and is_bare(target, finished):
                     finished = None
-                noted = None if finished else target.find(target.notes + PLAN)
-                if noted:
+                data = None if finished else target.find(target.notes + PLAN)
+                is_noted = bool(data)
+                if data:
                     place = target.destination.url(target.notes + PLAN)
-                    plan = load_plan(noted, job, place, part.of)
+                    plan = load_plan(data, job, place, part.of)
                 else:
                     plan = make_plan(job, pool, progress)
                 require_distinct_keys(plan)
                 identity = identity_of(plan)
                 if finished is None:
-                    data = noted or save_plan(plan, part.of)
+                    data = data or save_plan(plan, part.of)
                     own = part.share(plan.shards)
                     state = RunState(target, identity, list(plan.files()), progress)
                     if state.resumed:
                         state.done |= receipts_of(target, [each.name for each in own])
                     begin(plan, state)
-                    if not noted:
+                    if not is_noted:
                         progress.note(f"{job.destination}: {node()} has made the plan of all parts")
                         target.write(target.notes + PLAN, data)
+                del data  # half as large as the catalog
             if state is not None:
-                if noted:
+                if is_noted:
                     require_source(plan, [each for each in own if each.name not in state.done])
                 try:
                     Run(plan, state, most, part).carry_out(pool, progress)
                 except WorkerFailed as failed:
-                    if not noted:
+                    if not is_noted:
                         raise
                     why = str(failed).rstrip().rpartition("\n")[2]
                     raise DestinationError(

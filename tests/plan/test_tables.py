@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zlib
@@ -10,10 +11,15 @@ import polars as pl
 import pytest
 
 from dsprep.catalog import AT_ONCE
-from dsprep.plan.tables import table_from_bytes, table_to_bytes
+from dsprep.plan.tables import read_table, write_table
 
 ROWS = AT_ONCE + 3  # more than a block has
 REFUSED = (ValueError, LookupError, TypeError, struct.error, zlib.error)  # as `saved` refuses them
+
+
+def bytes_of(whole: pl.DataFrame) -> bytes:
+    write_table(whole, file := io.BytesIO())
+    return file.getvalue()
 
 
 def table(rows: int) -> pl.DataFrame:
@@ -31,30 +37,30 @@ def table(rows: int) -> pl.DataFrame:
 @pytest.mark.parametrize("rows", [0, 3, ROWS])
 def test_a_table_is_the_same_again(rows: int) -> None:
     whole = table(rows)
-    again = table_from_bytes(table_to_bytes(whole))
+    again = read_table(io.BytesIO(bytes_of(whole)))
     assert again.schema == whole.schema
     assert again.equals(whole)
 
 
 def test_what_has_nulls_is_not_written() -> None:
     with pytest.raises(ValueError, match="cannot hold nulls"):
-        table_to_bytes(pl.DataFrame({"size": [1, None]}))
+        bytes_of(pl.DataFrame({"size": [1, None]}))
 
 
 def test_no_byte_that_is_wrong_does_harm() -> None:
-    data, refused = table_to_bytes(table(5)), 0
+    data, refused = bytes_of(table(5)), 0
     for at in range(len(data)):
         for flipped in (1, 0x80, 0xFF):
             wrong = bytearray(data)
             wrong[at] ^= flipped
             try:
-                table_from_bytes(bytes(wrong))
+                read_table(io.BytesIO(wrong))
             except REFUSED:
                 refused += 1
     assert refused > 2.5 * len(data)
     for end in range(len(data)):
         with pytest.raises(REFUSED):
-            table_from_bytes(data[:end])
+            read_table(io.BytesIO(data[:end]))
 
 
 @pytest.mark.parametrize(
@@ -77,4 +83,4 @@ def test_what_is_no_column_of_three_rows(kind: str, blocks: list[bytes]) -> None
         packed = zlib.compress(block)
         data += struct.pack("<QQ", len(packed), len(block)) + packed
     with pytest.raises(REFUSED):
-        table_from_bytes(data)
+        read_table(io.BytesIO(data))
