@@ -69,7 +69,7 @@ def _simulate(count: int, source: str, layout: str, in_order: bool) -> dict[str,
     from dsprep.plan.options import PackOptions
     from dsprep.plan.saved import save_plan
     from dsprep.progress import Progress
-    from dsprep.run.state import identity_of
+    from dsprep.run.identity import identity_of
     from dsprep.run.write import new_job
     from dsprep.workers.engine import open_executor
 

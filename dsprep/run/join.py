@@ -31,19 +31,13 @@ from dsprep.plan.destination import Destination, parse_destination, require_name
 from dsprep.plan.job import UNIT_BYTES
 from dsprep.plan.options import JoinOptions
 from dsprep.progress import Progress
+from dsprep.run.begin import begin_join, require_same
+from dsprep.run.complete import facts_of, publish_beside, publish_manifest
+from dsprep.run.finished import finished_manifest, is_bare
 from dsprep.run.join_folders import FolderUnion, finish, notes_on, write_units
+from dsprep.run.leftovers import remove_leftovers
 from dsprep.run.receipt import Receipt
-from dsprep.run.state import (
-    RunState,
-    begin_join,
-    facts_of,
-    finished_manifest,
-    is_bare,
-    publish_beside,
-    publish_manifest,
-    remove_leftovers,
-    require_same,
-)
+from dsprep.run.state import RunState
 from dsprep.run.target import target_of
 from dsprep.run.write_report import WriteReport, objects_in
 from dsprep.sources.shards.shardset import ShardSet

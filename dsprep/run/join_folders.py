@@ -25,9 +25,11 @@ from dsprep.formats.listing import LISTING, Listed, read_listing, taken_error
 from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.job import UNIT_BYTES
 from dsprep.progress import Progress
+from dsprep.run.complete import publish_beside, publish_manifest
+from dsprep.run.finished import damages
 from dsprep.run.folder import finish_folder, hashes_twice
 from dsprep.run.receipt import Receipt
-from dsprep.run.state import RunState, damages, publish_beside, publish_manifest
+from dsprep.run.state import RunState
 from dsprep.run.target import target_of
 from dsprep.storage.stored import crc32c
 from dsprep.units import format_count

@@ -44,24 +44,18 @@ from dsprep.plan.options import (
 from dsprep.plan.plan import KeptCuts, Plan, make_plan, require_distinct_keys
 from dsprep.plan.weigh import try_some
 from dsprep.progress import Progress
+from dsprep.run.begin import begin, require_same
+from dsprep.run.complete import commit
+from dsprep.run.finished import finished_manifest, is_bare, rejects_of, require_whole
 from dsprep.run.folder import receipts_of, size_of_shard
+from dsprep.run.identity import identity_of
+from dsprep.run.leftovers import remove_leftovers
 from dsprep.run.nodes import require_nodes
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part, parse_part
 from dsprep.run.receipt import Receipt
 from dsprep.run.run import Run
-from dsprep.run.state import (
-    RunState,
-    begin,
-    commit,
-    finished_manifest,
-    identity_of,
-    is_bare,
-    rejects_of,
-    remove_leftovers,
-    require_same,
-    require_whole,
-)
+from dsprep.run.state import RunState
 from dsprep.run.target import target_of
 from dsprep.run.trial import seconds_to_write
 from dsprep.run.write_report import WriteReport, report_of

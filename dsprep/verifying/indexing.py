@@ -29,7 +29,7 @@ from dsprep.options import require_effect
 from dsprep.places.names import side_name
 from dsprep.plan.destination import DEFAULT_NAME, Destination
 from dsprep.progress import Progress
-from dsprep.run.state import remove_leftovers
+from dsprep.run.leftovers import remove_leftovers
 from dsprep.storage.files import facts, is_dir, is_file, is_taken, read_bytes, system_path
 from dsprep.storage.local import ScratchLock, sync_path
 from dsprep.storage.store import publish_manifest, store_below, store_of

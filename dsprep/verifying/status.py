@@ -18,10 +18,10 @@ from dsprep.opening import GivenPath
 from dsprep.plan.destination import Destination, parse_destination
 from dsprep.plan.saved import plan_facts
 from dsprep.printable import json_values
+from dsprep.run.finished import damages, finished_manifest
 from dsprep.run.folder import receipts_of, size_of_shard
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
-from dsprep.run.state import damages, finished_manifest
 from dsprep.run.target import target_of
 from dsprep.storage.local import is_locked
 from dsprep.verifying.options import StatusOptions

@@ -21,7 +21,7 @@ from dsprep.formats.listed_shards import INDEX, differences, read_index
 from dsprep.formats.listing import LISTING, read_listing
 from dsprep.options import require_effect
 from dsprep.progress import Progress
-from dsprep.run.state import remove_leftovers
+from dsprep.run.leftovers import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
 from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import read_source

@@ -353,7 +353,7 @@ def test_new_samples_that_are_all_rejected_are_recorded_without_a_shard(
         raise DestinationError("the disk is gone")
 
     with monkeypatch.context() as patch:  # when its shards are gone, before the manifest
-        patch.setattr("dsprep.run.state.publish_manifest", stopped)
+        patch.setattr("dsprep.run.complete.publish_manifest", stopped)
         assert run_here(*append).code == 5
     done = run_here(*append)
     assert (done.code, "already appended" in done.out) == (3, True), done

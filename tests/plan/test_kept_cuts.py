@@ -27,7 +27,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def killed(run: RunHere, *command: object) -> None:
-    with mock.patch("dsprep.run.state.publish_manifest", side_effect=RunStopped("killed")):
+    with mock.patch("dsprep.run.complete.publish_manifest", side_effect=RunStopped("killed")):
         assert run(*command).code == 6
 
 

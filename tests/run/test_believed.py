@@ -18,7 +18,7 @@ import pytest
 
 from dsprep.errors import DestinationError
 from dsprep.formats import FORMATS, SHARDED, TABLES
-from dsprep.run.state import require_vacant
+from dsprep.run.begin import require_vacant
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.run.conftest import Machine

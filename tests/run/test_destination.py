@@ -192,7 +192,7 @@ class TestTheSameCommandAgain:
     ) -> None:
         dest, fresh = tmp_path / "out", tmp_path / "fresh"
         with monkeypatch.context() as patch:
-            patch.setattr("dsprep.run.state.tidy_up", lambda *_: None)
+            patch.setattr("dsprep.run.complete.tidy_up", lambda *_: None)
             patch.setattr("dsprep.run.hold.Hold.remove", lambda _: None)
             dsprep.pack(str(photos), str(dest), format="webdataset")
         assert names(dest)[0] == ".dsprep"

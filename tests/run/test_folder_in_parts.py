@@ -83,7 +83,7 @@ def test_what_is_killed_goes_on_in_any_way(
     dest, there = place
     assert convert(run_here, twelve, f"{dest}/set", "--part", "0/2").code == 0
     with monkeypatch.context() as patch:
-        patch.setattr("dsprep.run.state.publish_manifest", _stopped)
+        patch.setattr("dsprep.run.complete.publish_manifest", _stopped)
         assert convert(run_here, twelve, f"{dest}/set", "--part", "1/2").code == 6
     assert "set.manifest.json" not in there()
     assert convert(run_here, twelve / "a", f"{dest}/set", "--part", "1/2").code == 5

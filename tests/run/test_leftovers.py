@@ -139,7 +139,7 @@ def test_verify_says_that_a_run_is_not_finished(
 def _leave(command: tuple[object, ...], run_here: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop a command before it removes its notes."""
     with monkeypatch.context() as patch:
-        patch.setattr("dsprep.run.state.tidy_up", _stop)
+        patch.setattr("dsprep.run.complete.tidy_up", _stop)
         assert run_here(*command).code == 6
 
 

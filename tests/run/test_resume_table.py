@@ -32,8 +32,8 @@ Files = dict[str, bytes]
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 NOTES = ".dsprep/"
-PUBLISH = "dsprep.run.state.publish_manifest"
-TIDY_UP = "dsprep.run.state.tidy_up"
+PUBLISH = "dsprep.run.complete.publish_manifest"
+TIDY_UP = "dsprep.run.complete.tidy_up"
 
 
 def tables(title: str) -> Iterator[list[list[str]]]:

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import dsprep
-from dsprep.run.state import differences
+from dsprep.run.identity import differences
 from tests.images import image_folder
 
 
