@@ -26,7 +26,7 @@ from dsprep.findings import STORED_AS_PIXELS, Reject, reject_of
 from dsprep.formats.base import Format
 from dsprep.frozen import Frozen
 from dsprep.images.augment import IDENTITY, Augment, affine_of
-from dsprep.images.header import DEFAULT_MAX_PIXELS, sniff
+from dsprep.images.header import DEFAULT_MAX_PIXELS, ImageHeader, sniff
 from dsprep.images.transform import (
     FACTS_OF,
     Decoded,
@@ -189,15 +189,15 @@ def _labeler(pipeline: Pipeline) -> Callable[..., Sample | BadSample]:
     These are the id, the path, the label, and the number of the copy that is wanted.
     """
     schema, classes = pipeline.schema, pipeline.classes or ()
+    count = len(classes)
     image_name = schema.image or "image"
     # rows of the catalog may give the label or the objects
     told = schema.label_field or _objects_of_rows(schema)
     label_name, kind = (told.name, told.type) if told else ("", "")
     replaces_labels = "label" in pipeline.overridden
+    is_text = kind == "text"
 
-    def value_of(label: int | tuple[float, ...], class_name: str | None) -> Any:
-        if isinstance(label, int):
-            return class_name if kind == "text" else label
+    def value_of(label: tuple[float, ...]) -> Any:
         if kind == "objects":
             return TYPES[kind].convert(label)
         return label if kind.startswith("list") else label[0]
@@ -211,17 +211,21 @@ def _labeler(pipeline: Pipeline) -> Callable[..., Sample | BadSample]:
     ) -> Sample | BadSample:
         if isinstance(found, bytes):
             own = original_name(path) if copy else path
-            sample = Sample(key_of(own), {image_name: found}, id, own, image_name)
+            fields: dict[str, Value] = {image_name: found}
+            sample = Sample(key_of(own), fields, id, own, image_name)
         elif isinstance(found, BadSample):
             return found
         else:
             sample = found
             sample.id = id if copy else sample.id
         if label is not None and label_name and (replaces_labels or sample is not found):
-            named = isinstance(label, int) and 0 <= label < len(classes)
-            sample.class_name = classes[label] if named else None  # type: ignore[index]
+            if isinstance(label, int):
+                name = sample.class_name = classes[label] if 0 <= label < count else None
+                sample.fields[label_name] = name if is_text else label
+                return sample
+            sample.class_name = None
             try:
-                sample.fields[label_name] = value_of(label, sample.class_name)
+                sample.fields[label_name] = value_of(label)
             except ValueError as error:
                 return BadSample(f"its label {error}")
         return sample
@@ -245,7 +249,9 @@ def sample_finisher(
     """
     images, layout = pipeline.images, pipeline.layout
     name, fit = _namer(pipeline), _fitter(pipeline)
+    names_all = pipeline.key == "index" or _counts_by_key(pipeline)
     make_image, make_copy = image_maker(pipeline), _copy_maker(pipeline)
+    check = _checker(pipeline)
     move, move_copy = _movers(pipeline)
     require_unspoiled = _spoil_finder(pipeline)
     renew = _fact_maker(pipeline)
@@ -257,7 +263,8 @@ def sample_finisher(
         if isinstance(sample, BadSample):
             return sample
         key = sample.key
-        name(sample, copy)
+        if copy or names_all:
+            name(sample, copy)
         if not looks or sample.image is None:
             if copy:
                 return BadSample("has no image to augment")
@@ -265,13 +272,17 @@ def sample_finisher(
             return sample
         data, warp = sample.encoded, None
         try:
+            if only_checks and not copy:
+                if check is not None:
+                    check(data)
+                return sample
             if copy and images.augment is not None:
                 image, warp = make_copy(data, key, copy)
             else:
                 image = make_image(path, data)
             if copy:
                 change(sample, data, image, warp, move_copy)
-            elif not only_checks:
+            else:
                 change(sample, data, image, warp, move, images.transform)
         except BadSample as error:
             return error
@@ -302,8 +313,7 @@ def sample_finisher(
 
 def _namer(pipeline: Pipeline) -> Callable[[Sample, int], None]:
     """Return a function that gives a sample, or a copy of it, the names and ids to write."""
-    by_index = pipeline.key == "index"
-    counts_by_key = not pipeline.reads_images and "id" not in pipeline.overridden
+    by_index, counts_by_key = pipeline.key == "index", _counts_by_key(pipeline)
     objects = pipeline.schema.objects if pipeline.layout.schema is not None else None
 
     def name(sample: Sample, copy: int) -> None:
@@ -318,6 +328,11 @@ def _namer(pipeline: Pipeline) -> Callable[[Sample, int], None]:
             sample.id = int(key) if key == str(int(key)) else sample.id
 
     return name
+
+
+def _counts_by_key(pipeline: Pipeline) -> bool:
+    """Return whether keys of whole samples that are numbers are their ids."""
+    return not pipeline.reads_images and "id" not in pipeline.overridden
 
 
 def _renumber(sample: Sample, objects: Field | None, copy: int) -> None:
@@ -378,15 +393,11 @@ def _written(pipeline: Pipeline) -> Schema:
 def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
     """Return a function from a path and the file's bytes to the image to write."""
     images, readable = pipeline.images, pipeline.images.readable(pipeline.layout)
-    # To write the width of an image, dsprep reads its header even if nothing is checked.
-    level = images.check or "header"
-    level = "header" if level == "none" and (pipeline.typed_facts or pipeline.moves) else level
-    check = make_check(level, readable=readable, max_pixels=images.max_pixels)
+    check = _checker(pipeline)
 
-    def unchecked(path: str, data: bytes) -> Encoded:
-        return Encoded(image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0)
-
-    def checked(path: str, data: bytes) -> Encoded:
+    def untransformed(path: str, data: bytes) -> Encoded:
+        if check is None:
+            return Encoded(image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0)
         header = check(data)
         return Encoded(header.kind, data, header.width, header.height)
 
@@ -398,12 +409,22 @@ def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
         require_readable(image.kind, readable)
         return image
 
-    if images.transform is not None:
-        return transformed
-    own = pipeline.schema.image_field
+    return untransformed if images.transform is None else transformed
+
+
+def _checker(pipeline: Pipeline) -> Callable[[bytes], ImageHeader] | None:
+    """Return the check that each image passes; None if images are copied without one."""
+    images, own = pipeline.images, pipeline.schema.image_field
     if own is not None and own.kind.is_raw and pipeline.reader.pixels is None:
-        return unchecked  # bare pixels are copied without a check
-    return unchecked if level == "none" else checked
+        return None  # bare pixels are copied without a check
+    # To write the width of an image, dsprep reads its header even if nothing is checked.
+    level = images.check or "header"
+    if level == "none":
+        if not (pipeline.typed_facts or pipeline.moves):
+            return None
+        level = "header"
+    readable = images.readable(pipeline.layout)
+    return make_check(level, readable=readable, max_pixels=images.max_pixels)
 
 
 def _copy_maker(pipeline: Pipeline) -> Callable[[bytes, str, int], tuple[Encoded, Warp | None]]:

@@ -65,7 +65,7 @@ def member(name: bytes, size: int) -> bytes:
 
 def padding(size: int) -> bytes:
     """Return the bytes that fill up a member's last block."""
-    return bytes(-size % BLOCK)
+    return _ZEROS[: -size % BLOCK]
 
 
 def ending(size: int) -> bytes:
@@ -76,8 +76,13 @@ def ending(size: int) -> bytes:
 def _header(name: bytes, size: int, rest: bytes, fixed: int) -> bytes:
     fields, field_sum = _fields(size)
     # Adler-32 begins with 1 plus the sum of the bytes, which `sum` finds more slowly.
-    checksum = fixed + field_sum + (adler32(name) & 0xFFFF) - 1
-    return name.ljust(100, b"\0") + fields + b"%06o" % checksum + rest
+    checksum = _digits(fixed + field_sum + (adler32(name) & 0xFFFF) - 1)
+    return b"".join((name, _ZEROS[: MAX_NAME - len(name)], fields, checksum, rest))
+
+
+@lru_cache(maxsize=4096)
+def _digits(checksum: int) -> bytes:
+    return b"%06o" % checksum
 
 
 @lru_cache(maxsize=4096)

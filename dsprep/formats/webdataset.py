@@ -73,9 +73,11 @@ _EXACT = re.compile(r"[^\s./\0]+([.][^\s./\0]+)*")
 _LONGEST_EXACT = 50
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")
 
-_Member: TypeAlias = tuple[str, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None]
-"""A member that samples have: the field; its extension, or that of each kind of image; and what
-makes bytes of a value, if that is no bytes."""
+_Member: TypeAlias = tuple[
+    str | None, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None
+]
+"""A member that samples have: the field, or None for the objects of JSON; its extension, or that of
+each kind of image; and what makes bytes of a value, if that is no bytes."""
 
 _Group: TypeAlias = tuple[str, dict[str, tar.Member], int, int]  # what a `Group` consists of
 
@@ -195,11 +197,11 @@ class WebDataset(Format):
             for raw, data in fields.items():
                 parts += (tar.member(stem + raw.encode(), len(data)), data, tar.padding(len(data)))
         else:
-            members, objects_at = self._members, self._objects_at
             try:
-                for at, (name, extension, kinds, write) in enumerate(members):
-                    if at == objects_at:
+                for name, extension, kinds, write in self._members:
+                    if name is None:
                         parts += self._written_objects(stem, sample)
+                        continue
                     if (value := fields.get(name)) is None:
                         continue
                     if kinds:
@@ -210,8 +212,6 @@ class WebDataset(Format):
                         value = write(value)
                     size = len(value)
                     parts += (tar.member(stem + extension, size), value, tar.padding(size))
-                if objects_at == len(members):
-                    parts += self._written_objects(stem, sample)
             except UnicodeEncodeError:
                 raise BadSample("has a text that is no Unicode: half of a surrogate pair") from None
         if not parts:
@@ -239,6 +239,8 @@ class WebDataset(Format):
                 text = str if each.type == "text" else json_writer(kind)
                 write = partial(_encoded, text)
             members.append((each.name, place[0].encode(), kinds, write))
+        if self._objects:
+            members.insert(self._objects_at, (None, b"", {}, None))
         return members
 
     @cached_property

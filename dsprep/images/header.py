@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from dsprep.errors import BadImage
@@ -30,7 +31,11 @@ class ImageHeader(NamedTuple):
     kind: str  # a key of `NAMES`
     width: int  # in pixels, as stored: an EXIF orientation is not applied
     height: int  # in pixels, as stored
+    frame: int = 0  # where a JPEG's frame header begins, from which its scan is looked for
 
+
+# without the Python code of a NamedTuple's own constructor, which takes as long as `sniff`
+_header: Callable[[tuple[Any, ...]], ImageHeader] = partial(tuple.__new__, ImageHeader)
 
 _JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
 _JP2_CODESTREAM = b"\xff\x4f\xff\x51"
@@ -63,12 +68,12 @@ def read_header(data: bytes) -> ImageHeader:
     if kind is None:
         raise BadImage(_what_else(data))
     try:
-        width, height = _KINDS[kind].size(data)
+        size = _KINDS[kind].size(data)
     except struct.error:
         raise BadImage(f"{NAMES[kind]} header cut short") from None
-    if width < 1 or height < 1:
-        raise BadImage(f"{NAMES[kind]} without pixels ({width}x{height})")
-    return ImageHeader(kind, width, height)
+    if size[0] < 1 or size[1] < 1:
+        raise BadImage(f"{NAMES[kind]} without pixels ({size[0]}x{size[1]})")
+    return _header((kind, *size, 0)[:4])
 
 
 def require_whole(data: bytes, header: ImageHeader) -> None:
@@ -77,7 +82,8 @@ def require_whole(data: bytes, header: ImageHeader) -> None:
     # cut shows without reading every byte, and damage in the middle is for a decoder to find. Bytes
     # after the end are tolerated, as cameras and editors write them.
     try:
-        missing = _KINDS[header.kind].missing(data)
+        find = _KINDS[header.kind].missing
+        missing = find(data, header.frame) if header.frame else find(data)
     except struct.error:
         missing = "ends in its header"
     if missing:
@@ -150,9 +156,8 @@ _JPEG_FRAME = struct.Struct(">BHH")  # bits of a sample, height, width
 JPEG_MAX_SEGMENTS = 10_000
 
 
-def _jpeg_find(data: bytes, wanted: frozenset[int]) -> tuple[int, int]:
+def _jpeg_find(data: bytes, wanted: frozenset[int], position: int = 2) -> tuple[int, int]:
     """Find the first segment with a wanted marker; return the marker and where the data begins."""
-    position = 2
     for _ in range(JPEG_MAX_SEGMENTS):
         start, marker, length = _JPEG_SEGMENT.unpack_from(data, position)
         if start != 0xFF:  # decoders skip junk between segments
@@ -170,20 +175,21 @@ def _jpeg_find(data: bytes, wanted: frozenset[int]) -> tuple[int, int]:
     raise BadImage(f"JPEG with more than {JPEG_MAX_SEGMENTS} segments")
 
 
-def _jpeg_size(data: bytes) -> tuple[int, int]:
+def _jpeg_size(data: bytes) -> tuple[int, int, int]:
+    """Return the width, the height, and where the frame header begins that tells them."""
     marker, position = _jpeg_find(data, _JPEG_ALL_FRAMES)
     if marker in _JPEG_OTHER_FRAMES:
         raise BadImage("lossless or hierarchical JPEG, which readers of images do not decode")
     bits, height, width = _JPEG_FRAME.unpack_from(data, position)
     if bits != 8:
         raise BadImage(f"JPEG of {bits} bits, which readers of images do not decode")
-    return width, height
+    return width, height, position - _JPEG_SEGMENT.size
 
 
-def _jpeg_missing(data: bytes) -> str | None:
+def _jpeg_missing(data: bytes, frame: int = 2) -> str | None:
     # From the scan on, as a thumbnail in the EXIF data before it has an end marker of its own.
     # Among the pixels' bytes there is none: T.81, B.1.1.5, has a zero follow each 0xff.
-    _, scan = _jpeg_find(data, _JPEG_SCAN)
+    _, scan = _jpeg_find(data, _JPEG_SCAN, frame)
     return _no_end_marker(data, scan)
 
 
@@ -462,8 +468,9 @@ def _fewer_bytes(data: bytes, size: int) -> str | None:
 class _Kind(NamedTuple):
     name: str  # what people call it
     plugin: str  # what the names of Pillow's module and class for it begin with
-    size: Callable[[bytes], tuple[int, int]]
-    missing: Callable[[bytes], str | None]  # says what is missing at the end
+    size: Callable[[bytes], tuple[int, ...]]  # the width and the height; and `ImageHeader.frame`
+    # says what is missing at the end; takes `ImageHeader.frame` if that is not 0
+    missing: Callable[..., str | None]
 
 
 _KINDS = {

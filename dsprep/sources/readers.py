@@ -39,12 +39,14 @@ class FileReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         store, start = store_of(self.root.rstrip("/") + "/")
+        read_sized = store.read_sized
 
         def read_image(path: str, size: int) -> bytes | BadSample:
             try:
-                return _read_whole(store, start + path, size)
-            except BadSample as error:
-                return _rejected(self.root, error)
+                data = read_sized(start + path, size)
+            except OSError as error:
+                return _rejected(self.root, _unreadable(error))
+            return _rejected(self.root, _changed(size)) if data is None else data
 
         return results(self.root, read_image, rows.paths, rows.sizes, sizes=rows.sizes)
 
@@ -233,10 +235,18 @@ def _read_whole(store: Store, key: str, size: int) -> bytes:
     try:
         data = store.read_sized(key, size)
     except OSError as error:
-        raise BadSample(f"cannot be read ({error.strerror})") from None
+        raise _unreadable(error) from None
     if data is None:
-        raise BadSample(f"has changed: it had {size} bytes when it was listed")
+        raise _changed(size)
     return data
+
+
+def _unreadable(error: OSError) -> BadSample:
+    return BadSample(f"cannot be read ({error.strerror})")
+
+
+def _changed(size: int) -> BadSample:
+    return BadSample(f"has changed: it had {size} bytes when it was listed")
 
 
 def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T, bytes]:

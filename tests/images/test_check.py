@@ -20,7 +20,7 @@ from PIL import Image
 from dsprep.errors import BadImage
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.header import DEFAULT_MAX_PIXELS, ImageHeader
+from dsprep.images.header import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Encoded, make_check, require_readable
 from dsprep.pipeline import Images, Pipeline, image_maker
 from dsprep.schema import Schema
@@ -93,7 +93,7 @@ def decodes(mxnet: ModuleType, data: bytes) -> bool:
 @every_kind
 @pytest.mark.parametrize("level", ["header", "structure", "decode"])
 def test_a_good_image(kind: str, level: str) -> None:
-    assert make_check(level)(KINDS[kind]) == ImageHeader(kind, 64, 48)
+    assert make_check(level)(KINDS[kind])[:3] == (kind, 64, 48)
 
 
 @pytest.mark.parametrize("data", [b"", bomb()], ids=["empty", "bomb"])
@@ -189,7 +189,7 @@ def test_damaged_images(data: bytes, changes: list[tuple[float, bytes]]) -> None
 @every_kind
 def test_readable_kinds(kind: str) -> None:
     check = make_check("header", readable=frozenset({kind}))
-    assert check(KINDS[kind]) == ImageHeader(kind, 64, 48)
+    assert check(KINDS[kind])[:3] == (kind, 64, 48)
     require_readable(kind, None)
 
 
@@ -211,13 +211,13 @@ def test_a_decompression_bomb(level: str) -> None:
 
 
 def test_exactly_the_most_pixels() -> None:
-    assert make_check("decode", max_pixels=64 * 48)(jpeg()) == ImageHeader("jpg", 64, 48)
+    assert make_check("decode", max_pixels=64 * 48)(jpeg())[:3] == ("jpg", 64, 48)
     assert "64x48" in refuse(jpeg(), max_pixels=64 * 48 - 1)
 
 
 def test_a_bomb_behind_a_small_header() -> None:
     data = with_frame(gif(), 40_000, 40_000)
-    assert check_header(data) == ImageHeader("gif", 64, 48)
+    assert check_header(data)[:3] == ("gif", 64, 48)
     assert "--max-pixels" in refuse(data)
     assert "--max-pixels" in refuse(with_frame(gif(), 100, 100), max_pixels=9_999)
 
