@@ -31,6 +31,7 @@ _BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at onc
 _PIECE = 1 << 16  # compressed bytes that are read at once
 # bytes read at once where only headers are wanted: some small samples, little of a large one
 _HEADERS = 1 << 14
+_MANY_HEADERS = 1 << 18  # and where samples are small, which still fits a core's own cache
 _STEP = 16 * _BLOCK  # bytes of one read: allocate no more than the file is known to hold
 _MOST_MEMORY = 1 << 29  # memory that xz may ask for; its strongest preset takes 65 MB
 _BOMB = 1 << 30
@@ -437,6 +438,10 @@ class ShardStream:
             self._block, self._at = self._block[self._at :] + data, 0
         return self._block[self._at : self._at + count]
 
+    def held(self) -> tuple[bytes, int]:
+        """Return the block that was read last, and how much of it lies behind the stream."""
+        return self._block, self._at
+
     def skip(self, count: int, what: str) -> None:
         """Pass over ``count`` bytes, without reading them where the file allows that."""
         if self._at + count <= len(self._block):
@@ -453,6 +458,9 @@ class ShardStream:
             raise self._cut_off(count, self._size - self.offset, what)
         else:
             assert self._file is not None
+            # More is read at once as long as little of it is passed over.
+            is_little = count - (len(self._block) - self._at) < _HEADERS
+            self._block_size = min(2 * self._block_size, _MANY_HEADERS) if is_little else _HEADERS
             self.offset += count
             self._file.seek(self.offset)
             self._block, self._at = b"", 0

@@ -9,8 +9,9 @@ base-256 sizes and PAX headers, as GNU tar and Python's tarfile write them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import adler32
 
@@ -30,6 +31,9 @@ _MAX_META = 1 << 20  # a PAX header or long name beyond this is an attack, not a
 
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
 _DECIMAL = re.compile(rb"[0-9]{1,20}")
+
+# the name, size, checksum and type in a header, and the first byte of its prefix
+_header_at = struct.Struct("100s 24x 12s 12x 8s c 188x c").unpack_from
 
 REGULAR = frozenset({b"0", b"\0", b"7"})
 # Links, devices, directories and pipes have a size at times, and no bytes.
@@ -128,15 +132,20 @@ class Member(NamedTuple):
     name: str
     start: int  # where its bytes begin
     size: int  # number of its bytes
+    stop: int  # where its padding ends
     data: bytes  # its bytes; empty if they were skipped
 
 
-# without the Python code of a NamedTuple's own constructor, which takes twice as long
-_member: Callable[[tuple[int, str, int, int, bytes]], Member] = partial(tuple.__new__, Member)
+# those of a member, which is made of them only where it is kept
+MemberFields: TypeAlias = tuple[int, str, int, int, int, bytes]
 
 
-def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
-    """Read the regular files of an undamaged tar; skip directories, links and devices."""
+def members(stream: ShardStream, with_data: bool = True) -> Iterator[MemberFields]:
+    """Read the regular files of an undamaged tar; skip directories, links and devices.
+
+    The stream may still be at one of the members before the one that is yielded.
+    """
+    yield from _held_members(stream, with_data)
     while (entry := _next_entry(stream, None)) is not None:
         start, kind, raw, _, at, size, sparse = entry
         if kind in REGULAR:
@@ -157,13 +166,43 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                         stream.skip(size, name)
                         stream.skip(-size % BLOCK, "the padding of a member")
                     raise
-            yield _member((start, name, at, size, data))
+            yield start, name, at, size, stream.offset, data
+            yield from _held_members(stream, with_data)
         elif kind not in WITHOUT_DATA:
             problem = f"a tar member of type {kind!r}, which dsprep does not read"
             raise stream.damaged(problem, start)
     offset = stream.offset
     if not stream.rest_is_zero():
         raise stream.damaged("something follows the end blocks of the tar", offset)
+
+
+def _held_members(stream: ShardStream, with_data: bool) -> Iterator[MemberFields]:
+    """Read the plain files that the stream holds already.
+
+    Nearly all small files are such, so this calls as little as it can for each. It stops before
+    any other entry and before damage, which `_next_entry` reads.
+    """
+    block, at = stream.held()
+    before, begin = stream.offset - at, at
+    view = memoryview(block)
+    while (start := at + BLOCK) <= len(block):
+        name, digits, checksum, kind, prefix = _header_at(block, at)
+        if kind != b"0" or prefix != b"\0":
+            break
+        try:
+            size = _parse_number(digits)
+            if adler32(view[at:start]) & 0xFFFF != _parse_checksum(checksum):
+                break
+        except BadHeader:
+            break
+        stop = start + size + -size % BLOCK
+        if stop > len(block):
+            break
+        text = name.partition(b"\0")[0].decode(errors="backslashreplace")
+        data = block[start : start + size] if with_data else b""
+        yield before + at, text, before + start, size, before + stop, data
+        at = stop
+    stream.skip(at - begin, "members")
 
 
 def entries(stream: ShardStream, stop: int | None = None) -> Iterator[TarEntry]:

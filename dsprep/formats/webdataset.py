@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
-from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 from dsprep.annotations.objects import FLAGS, PARTS, Objects
@@ -79,7 +78,8 @@ _Member: TypeAlias = tuple[
 """A member that samples have: the field, or None for the objects of JSON; its extension, or that of
 each kind of image; and what makes bytes of a value, if that is no bytes."""
 
-_Group: TypeAlias = tuple[str, dict[str, tar.Member], int, int]  # what a `Group` consists of
+# what a `Group` is made of
+_Group: TypeAlias = tuple[str, dict[str, tar.MemberFields], int, int]
 
 
 class WebDataset(Format):
@@ -353,17 +353,18 @@ class WebDataset(Format):
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         for position, group in enumerate(_groups(stream, distinct=True)):
             key, members, start, stop = group
-            fields = {name: member.data for name, member in members.items()}
+            fields: dict[str, Value] = {name: data for name, (*_, data) in members.items()}
             path = _path_of(key, members)
             yield Entry(start, stop - start, Sample(key, fields, position, path))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         found = _groups(stream, with_data=False, distinct=True)
         for position, (key, members, start, stop) in enumerate(found):
-            yield Span(start, stop - start, key, position, fields=tuple(members))
+            yield Span(start, stop - start, key, position, None, tuple(members))
 
     def groups(self, stream: ShardStream) -> Iterator[Group]:
-        return starmap(Group, _groups(stream, with_data=False))
+        for key, members, start, stop in _groups(stream, with_data=False):
+            yield Group(key, {name: tar.Member(*own) for name, own in members.items()}, start, stop)
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         # the index of wids, with urls relative to itself
@@ -535,48 +536,53 @@ def _groups(
     """Read the runs of members that share a key; if keys are distinct, no key comes twice."""
     seen: set[str] = set()
     key: str | None = None
-    members: dict[str, tar.Member] = {}
+    # what other names of the sample begin with, if that alone makes them its own
+    begin = ""
+    members: dict[str, tar.MemberFields] = {}
     start = stop = 0
     for member in tar.members(stream, with_data):
-        name = member.name
-        match = _NAME.fullmatch(name)
-        if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
-            stream.passed_over[extension_in(name)] += 1
-            continue
-        name, extension = match.groups()
-        name = name.removeprefix("./")  # `tar cf x.tar .` puts ./ before each name
-        if name != key:
-            if key is not None:
-                yield key, members, start, stop
-            if name in seen:
-                raise ApartMembers(
-                    f"{stream.path}: the members of the sample {name!r} are not adjacent, or two "
-                    "samples have this key: give --from parts, with one tar as SOURCE"
-                )
-            if distinct:
-                seen.add(name)
-            key, members, start = name, {}, member.offset
+        offset, name, _, _, end, _ = member
+        extension = name.removeprefix(begin)
+        if len(extension) == len(name) or "/" in extension:
+            match = _NAME.fullmatch(name)
+            if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
+                stream.passed_over[extension_in(name)] += 1
+                continue
+            stem, extension = match.groups()
+            begin = "" if stem.startswith("__") else f"{stem}."
+            own_key = stem.removeprefix("./")  # `tar cf x.tar .` puts ./ before each name
+            if own_key != key:
+                if key is not None:
+                    yield key, members, start, stop
+                if own_key in seen:
+                    raise ApartMembers(
+                        f"{stream.path}: the members of the sample {own_key!r} are not adjacent, "
+                        "or two samples have this key: give --from parts, with one tar as SOURCE"
+                    )
+                if distinct:
+                    seen.add(own_key)
+                key, members, start = own_key, {}, offset
         extension = extension.lower()
         if extension in members:
-            raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)
+            raise stream.damaged(f"the sample {key!r} has two members .{extension}", offset)
         members[extension] = member
-        stop = stream.offset
+        stop = end
     if key is not None:
         yield key, members, start, stop
 
 
-def _path_of(key: str, members: Mapping[str, tar.Member]) -> str:
+def _path_of(key: str, members: Mapping[str, tar.MemberFields]) -> str:
     """Return the name of the image's file; empty if nothing tells it."""
-    images = [member for name, member in members.items() if name in _IMAGES]
-    described = members.get(_JSON)
-    if described is not None and b'"filename"' in described.data:
+    images = [path for extension, (_, path, *_) in members.items() if extension in _IMAGES]
+    *_, described = members.get(_JSON, (b"",))
+    if b'"filename"' in described:
         try:
-            path = json.loads(described.data).get("filename")
+            path = json.loads(described).get("filename")
         except (ValueError, AttributeError, RecursionError):
             path = None
         if isinstance(path, str) and path and key_of(path) == key:
             return path
-    return images[0].name.removeprefix("./") if len(images) == 1 else ""
+    return images[0].removeprefix("./") if len(images) == 1 else ""
 
 
 def _require_found(key: str) -> None:

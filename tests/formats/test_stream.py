@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 from google_crc32c import value as crc32c
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dsprep.errors import DamagedShard
 from dsprep.formats import tar
 from dsprep.formats.stream import ShardStream, compression_of_shard
+from tests.formats.test_contract import properties
 
 
 def opened(path: Path, data: bytes) -> ShardStream:
@@ -25,6 +28,9 @@ def opened(path: Path, data: bytes) -> ShardStream:
 CONTENT = bytes(range(256)) * 8192
 """More than one block."""
 
+
+NUMBERS = b"".join(struct.pack("<I", number) for number in range(700_000))
+"""More bytes than the test of skipping passes, no two blocks of them equal."""
 
 _deflate = zlib.compressobj(0, zlib.DEFLATED, 31)
 A_BLOCK = _deflate.compress(CONTENT[:1_048_473]) + _deflate.flush()
@@ -50,6 +56,22 @@ def test_reads_a_file_to_its_end(tmp_path: Path, data: bytes) -> None:
         assert stream.read(len(CONTENT) - 999, "the rest") == CONTENT[999:]
         assert stream.at_end()
         assert stream.offset == len(CONTENT)
+
+
+@properties
+@given(st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, 2_000)), max_size=60))
+def test_skips_what_is_not_wanted(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]]
+) -> None:
+    path, at = tmp_path_factory.getbasetemp() / "skipped", 0
+    path.write_bytes(NUMBERS)
+    with ShardStream(str(path), headers=True) as stream:
+        for skipped, wanted in steps:
+            stream.skip(skipped, "a part")
+            at += skipped
+            assert stream.offset == at
+            assert stream.read(wanted, "a part") == NUMBERS[at : at + wanted]
+            at += wanted
 
 
 @pytest.mark.parametrize("consumed", [0, 10, len(CONTENT)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
 from dsprep.formats import tar
+from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from tests.formats.layouts import JPEG, Picture, encode, read, shard
 from tests.formats.test_contract import properties
@@ -231,6 +232,63 @@ class TestPax:
             (0, 512),
             (512, 2560),
         ]
+
+
+KINDS = (b"0", b"0", b"0", b"\0", b"7", b"5", b"g", b"L", b"S", b"!")
+
+
+class TestHowMuchIsReadAtOnce:
+    """Files that a stream holds as a whole are read by another way than those that it does not."""
+
+    @properties
+    @given(
+        st.lists(st.tuples(st.binary(max_size=9), st.sampled_from(KINDS), st.integers(0, 1600))),
+        st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=2),
+        st.booleans(),
+    )
+    def test_it_changes_nothing(
+        self,
+        members: list[tuple[bytes, bytes, int]],
+        changes: list[tuple[int, int]],
+        with_data: bool,
+    ) -> None:
+        parts = (
+            header(name, b"%011o\0" % size, kind) + padded(b"x" * size)
+            for name, kind, size in members
+        )
+        data = bytearray(b"".join(parts) + END)
+        for at, value in changes:
+            data[at % len(data)] = value
+
+        def found(most: int) -> tuple[list[object], str]:
+            stream = ShardStream("-", Drops(bytes(data), most))
+            read = list[object]()
+            try:
+                read.extend(tar.members(stream, with_data))
+            except DamagedShard as error:
+                return read, str(error)
+            return read, ""
+
+        assert found(len(data)) == found(512) == found(700)
+
+    def test_members_that_are_held_are_those_of_tarfile(self) -> None:
+        data = b"".join(file(b"%d.jpg" % at, b"x" * at) for at in range(1000)) + END
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            expected = [(each.offset, each.name, each.size) for each in archive]
+        read = [tar.Member(*own) for own in tar.members(ShardStream("-", io.BytesIO(data)))]
+        assert [(each.offset, each.name, each.size) for each in read] == expected
+        assert [each.data for each in read] == [b"x" * at for at in range(1000)]
+
+
+class Drops(io.BytesIO):
+    """A file that gives at most some bytes at once."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__(data)
+        self._most = most
+
+    def read(self, count: int | None = -1) -> bytes:
+        return super().read(self._most)
 
 
 class TestWriting:

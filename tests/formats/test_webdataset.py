@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -552,6 +553,24 @@ class TestReadsWhatOthersWrite:
         assert keys_and_fields(read(PLAIN, data)) == [
             ("d.x/a", {"left.jpg": JPEG, "right.jpg": PNG})
         ]
+
+    @settings(max_examples=300, deadline=None)
+    @given(*[st.text("_a./\n", max_size=5)] * 3)
+    @example("__a", "a", "__")
+    def test_a_name_means_the_same_after_any_that_begins_like_it(
+        self, begin: str, one: str, other: str
+    ) -> None:
+        before, name = f"{begin}.{one}", f"{begin}.{other}"
+        alone = [keys_and_fields(read(PLAIN, tar_of(member(each)))) for each in (before, name)]
+        both = tar_of(member(before), member(name))
+        if alone[0] == alone[1] != []:
+            with pytest.raises(DamagedShard, match="two members"):
+                read(PLAIN, both)
+            return
+        expected = dict[str, dict[str, Value]]()
+        for key, fields in chain(*alone):
+            expected.setdefault(key, {}).update(fields)
+        assert dict(keys_and_fields(read(PLAIN, both))) == expected
 
     def test_equal_keys_that_are_apart_are_refused(self) -> None:
         data = tar_of(member("a.jpg", JPEG), member("b.jpg", PNG), member("a.cls", b"1"))

@@ -36,7 +36,7 @@ from dsprep.verifying.shards import Shards
 
 
 def member(name: str, at: int = 512, size: int = 3) -> Member:
-    return Member(at - 512, name, at, size, b"")
+    return Member(at - 512, name, at, size, at + size + -size % 512, b"")
 
 
 def tar_file(path: Path, names: list[str], **options: Any) -> Path:

@@ -234,21 +234,20 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
     with ShardStream(path, headers=True) as stream:
         found = IndexedShard(stream.facts(), stream.compressed)
         try:
-            for number, span in enumerate(layout.spans(stream)):
-                names = span.fields or ()
-                if span.label is not None:
-                    if not has_image(names):
+            for number, (offset, size, key, id, label, names) in enumerate(layout.spans(stream)):
+                if label is not None:
+                    if not has_image(names or ()):
                         found.without_image += 1
                         continue
-                    found.labels.extend(span.label)
-                    found.lengths.append(len(span.label))
-                found.members += len(names)
-                found.offsets.append(span.offset)
-                found.sizes.append(span.size)
-                found.ids.append(span.id)
+                    found.labels.extend(label)
+                    found.lengths.append(len(label))
+                found.members += len(names or ())
+                found.offsets.append(offset)
+                found.sizes.append(size)
+                found.ids.append(id)
                 found.numbers.append(number)
                 # Only a hostile key holds what keys are joined by.
-                keys.append(span.key.replace("\x00", "\\x00"))
+                keys.append(key.replace("\x00", "\\x00"))
         except DamagedShard as error:
             found.damage.append((error.offset, error.problem))
         found.passed_over = stream.passed_over
