@@ -104,6 +104,8 @@ class Sample:
     def encoded(self) -> bytes:
         """The bytes of its image, typed or raw; none if it has no image."""
         value = self.fields.get(self.image) if self.image else b""
+        if type(value) is bytes:
+            return value
         value = value["bytes"] if isinstance(value, dict) else value
         data: bytes = value[0] if isinstance(value, Blobs) else value or b""
         return data

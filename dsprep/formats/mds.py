@@ -434,8 +434,9 @@ class MdsWriter:
         return size
 
     def _flush(self) -> None:
-        parts, self._parts, self._pending = self._parts, [], 0
-        self._body.write(*parts)
+        parts, size = self._parts, self._pending
+        self._parts, self._pending = [], 0
+        self._body.write_parts(parts, size)
 
     def finish(self) -> None:
         self._flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from dsprep.units import extension_in, format_size, format_some
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 
 _PARTS = ("cls", "json", "txt")  # extensions of parts of samples in a WebDataset, besides images
+_FILES_OF_A_TABLE = 1 << 16  # many small directories together: each call of polars takes its time
 _MOST_TEXT = 1 << 30  # maximum size of a list or a table in an archive
 
 _DRIVE = pattern(r"[A-Za-z]:")
@@ -180,19 +182,36 @@ class Files(NamedTuple):
         return bare.is_in(known.implode()).any()
 
 
+def _table_of(scans: Sequence[Scanned]) -> pl.DataFrame:
+    """Put files into a table; all have paths in their one text."""
+    sizes, mtimes = array("q"), array("q")
+    for scanned in scans:
+        sizes += scanned.sizes
+        mtimes += scanned.mtimes
+    text = "\0".join(scanned.paths for scanned in scans)
+    paths = pl.Series("path", [text]).str.split("\0").explode()
+    facts = {"size": sizes, "mtime": mtimes}
+    columns = (pl.Series(name, values, dtype=pl.Int64) for name, values in facts.items())
+    return pl.DataFrame([paths, *columns])
+
+
 def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) -> Files:
     """Put the files of a scan into a table."""
     tables, findings, passed_by = [FILES.to_frame()], list[Finding](), list[str]()
+    some, count = list[Scanned](), 0
     for scanned in scans:
         if scanned.sizes:
-            paths = pl.Series("path", [scanned.paths]).str.split("\0").explode()
-            facts = {"size": scanned.sizes, "mtime": scanned.mtimes}
-            columns = (pl.Series(name, values, dtype=pl.Int64) for name, values in facts.items())
-            tables.append(pl.DataFrame([paths, *columns]))
+            some.append(scanned)
+            count += len(scanned.sizes)
+        if count >= _FILES_OF_A_TABLE:
+            tables.append(_table_of(some))
+            some, count = [], 0
         findings += scanned.findings
         if only is not None:
             below = (directory.path for directory in scanned.directories)
             passed_by += [utf8_text(path) for path in below if path not in only]
+    if some:
+        tables.append(_table_of(some))
     findings.sort(key=attrgetter("path"))
     return Files(pl.concat(tables), findings, sorted(passed_by), heads={})
 

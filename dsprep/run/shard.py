@@ -34,7 +34,6 @@ from dsprep.workers.worker import Report
 
 _BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache
 _REPORT_SECONDS = 0.1  # between two reports of progress
-_LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
 _REJECTS = 100  # rejects that are reported one by one, and then together
 
 
@@ -307,10 +306,8 @@ class ShardWriter(OutputFile):
             self.bytes += size
         elif self._deflate is not None:
             self.write(self._deflate.compress(b"".join(parts)))
-        elif size <= len(parts) * _LARGE_PART:
-            self.write(b"".join(parts))
-        else:  # a photograph is written from where it was read to, without another copy
-            self.write(*parts)
+        else:
+            self.write_parts(parts, size)
 
     def finish(self) -> None:
         if self._whole:
