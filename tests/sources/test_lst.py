@@ -72,6 +72,23 @@ def test_ids_labels_and_order_are_the_lists(images: Path) -> None:
     assert catalog.table["mtime"][3] == (images / "images/4.jpg").stat().st_mtime_ns
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_images_are_found_some_at_a_time(
+    images: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.sources.labels.choose._JOINED", at_once)
+    fill(images / "images", *(f"c/{'x' * number}.jpg" for number in range(1, 30)))
+    names = [f"c/{'x' * (number * 7 % 40)}.jpg" for number in range(40)]  # some are not there
+    names += ["b/3.jpg", *names[:3]]
+    lines = (f"{number}\t0\t{name}\n" for number, name in enumerate(names))
+    catalog, findings = read(images, "".join(lines), duplicates="keep")
+    there = [name for name in names if (images / "images" / name).is_file()]
+    assert catalog.table["path"].to_list() == there
+    assert catalog.table["size"].to_list() == list(map(len, there))
+    missing = [each.path for each in findings if each.kind == "missing"]
+    assert missing == [name for name in names if name not in there]
+
+
 @pytest.mark.parametrize(
     "text",
     [

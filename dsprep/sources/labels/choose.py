@@ -137,16 +137,19 @@ def _places(names: pl.Series, paths: pl.Series) -> pl.Series:
     """Return the position among some paths, all different, of each name; null without one."""
     # A join takes 150 bytes a name, so it is made of some hundred thousand names at a time.
     count = 1 + len(paths) // _JOINED
-    of_names, of_paths = ((texts.hash() % count).cast(pl.UInt16) for texts in (names, paths))
-    rows, places = list[pl.Series](), list[pl.Series]()
+    part_of = (pl.col("text").hash() % count).cast(pl.UInt16)
+    of_names, of_paths = (
+        texts.to_frame("text").lazy().select(part_of).collect(engine="streaming").to_series()
+        for texts in (names, paths)
+    )
+    places = pl.repeat(None, len(names), dtype=pl.UInt32, eager=True)
     for part in range(count):
         own, there = ((parts == part).arg_true() for parts in (of_names, of_paths))
         known = pl.DataFrame([paths.gather(there).alias("name"), there.alias("place")])
         wanted = names.gather(own).alias("name").to_frame()
         joined = wanted.join(known, on="name", how="left", maintain_order="left")
-        rows.append(own)
-        places.append(joined["place"])
-    return pl.concat(places).gather(pl.concat(rows).arg_sort())
+        places = places.scatter(own, joined["place"])
+    return places
 
 
 def _catalog_of(
