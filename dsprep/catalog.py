@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -24,6 +24,7 @@ from dsprep.rows import Reader, Rows
 from dsprep.sample import key_expr
 from dsprep.schema import Schema, SettledSchema
 from dsprep.storage.files import short_names
+from dsprep.tuples import NamedTuple
 
 # The columns of every catalog, in their order.
 COLUMNS: dict[str, pl.DataType] = {

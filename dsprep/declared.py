@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, wraps
 from inspect import Parameter, Signature
-from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, ParamSpec, Self, TypeVar, dataclass_transform, get_type_hints
 
 from dsprep.arguments import accept
 from dsprep.errors import OptionError
 from dsprep.frozen import ShownSignature
 from dsprep.opening import same_directory
 from dsprep.options import given_options, option_name
+from dsprep.tuples import NamedTuple
 
 _LARGEST = (1 << 53) - 1  # the whole numbers that all readers of JSON tell apart
 

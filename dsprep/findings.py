@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from dsprep.errors import BadSample, Misfit, RunStopped
+from dsprep.tuples import NamedTuple
 from dsprep.units import extension_in, format_count, format_some
 
 _REJECTED = {

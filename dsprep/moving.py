@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.annotations.geometry import measured_on, moved, turned, turns_of, warped
 from dsprep.annotations.masks import (
@@ -35,6 +35,7 @@ from dsprep.images.transform import (
 )
 from dsprep.sample import Sample
 from dsprep.schema import Schema
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

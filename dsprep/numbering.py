@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import DsprepError, SourceError, UnknownClass
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, quoted_names
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dsprep.errors import OptionError
+from dsprep.tuples import NamedTuple
 
 Given: TypeAlias = Mapping[str, Any]
 """The options that were given, with their values, by names such as ``--quality``."""

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import repeat, starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.annotations.mxnet import is_detection_label, is_sized_header
 from dsprep.annotations.objects import Warp
@@ -52,6 +52,7 @@ from dsprep.sample import (
     original_name,
 )
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, TYPES, Field, Schema
+from dsprep.tuples import NamedTuple
 from dsprep.workers.worker import Report, counted
 
 _LOST_FRAMES = "image of several frames kept only the first"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dsprep.errors import BadSample
 from dsprep.frozen import Frozen
 from dsprep.sample import Sample, original_name
 from dsprep.schema import Reading, SettledSchema, Table
+from dsprep.tuples import NamedTuple
 
 
 @runtime_checkable

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from dsprep.annotations.masks import runs_of
 from dsprep.annotations.objects import Box, Extent, Object, Rle, box, box_of, numbers, polygon
 from dsprep.annotations.outlines import CLOSED, ellipse, turned_box
+from dsprep.tuples import NamedTuple
 
 TURNED = "with rotated boxes, which are kept as polygons of 4 corners and the boxes around these"
 ELLIPSES = "with ellipses, which are kept as polygons of 36 corners"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.annotations.objects import SHARES, Object, box_of, numbers, polygon
+from dsprep.tuples import NamedTuple
 from dsprep.units import is_text
 
 _LABELS = ("rectanglelabels", "polygonlabels", "labels")

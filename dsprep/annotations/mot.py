@@ -8,11 +8,11 @@ Tracking", section 2.3). Rows of MOT15 have a place in space instead of the last
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from dsprep.annotations.named import Named, NamedObjects, numbers_in
 from dsprep.annotations.objects import Object, box_of_sides
 from dsprep.patterns import pattern
+from dsprep.tuples import NamedTuple
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 

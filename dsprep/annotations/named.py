@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from dsprep.annotations.objects import Extent, Object, Objects, numbers, to_json
+from dsprep.tuples import NamedTuple
 from dsprep.units import lines_of
 
 Named: TypeAlias = tuple[str, Object]

@@ -11,10 +11,11 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 
 Box: TypeAlias = tuple[float, float, float, float]
 Extent: TypeAlias = tuple[float, float]

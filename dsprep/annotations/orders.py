@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.errors import OptionError
+from dsprep.tuples import NamedTuple
 
 KINDS = {
     "xywh": "x, y, width and height",

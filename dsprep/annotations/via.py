@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.annotations.objects import Object, box_of, box_of_sides, numbers, plain, polygon
 from dsprep.annotations.outlines import CLOSED, ellipse
+from dsprep.tuples import NamedTuple
 
 ONE = "object"  # the class of regions without attributes
 ROUND = "with circles or ellipses, which are kept as polygons of 36 corners"

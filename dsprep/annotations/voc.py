@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from dsprep.annotations.elements import root_of
 from dsprep.annotations.objects import Extent, Object, Objects
+from dsprep.tuples import NamedTuple
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.annotations.objects import MOST_CLASSES, SHARES, Object, Objects, box_of
 from dsprep.patterns import pattern
+from dsprep.tuples import NamedTuple
 from dsprep.units import lines_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.benching.images import keywords_of, keywords_of_table
 from dsprep.errors import OptionError, SourceError, source_errors
@@ -22,6 +22,7 @@ from dsprep.sources.shards.shardset import find_shards
 from dsprep.storage.files import entries, facts, is_dir, results, takes_requests
 from dsprep.storage.local import read_whole
 from dsprep.storage.store import store_of
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, quoted
 
 IN_PLACE = ("file", "fifo", "cmd")  # how local data is read

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, median, pvariance
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.benching.loops import LoopRun, Step
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 
 # Shares from which on, or up to which, something is clear; between them, nothing is said.
 _COMPUTES = 0.9  # share of the time of steps that the training step itself takes

@@ -17,12 +17,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.benching.cells import BenchData, Cell, loop_of
 from dsprep.errors import DsprepError
 from dsprep.storage.files import absolute, common_path, open_file
 from dsprep.storage.local import open_regular
+from dsprep.tuples import NamedTuple
 
 _SAMPLE_SECONDS = 0.25  # between two looks at the memory
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import resource
@@ -140,7 +139,6 @@ def main() -> None:
         # At once: another Ctrl-C while Python shuts down would change the exit code.
         sys.stderr.flush()
         os._exit(code)
-    gc.freeze()
     sys.exit(code or 0)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.dataset.manifest import (
     FileEntry,
@@ -31,6 +31,7 @@ from dsprep.formats import format_of_file, writes_tree
 from dsprep.frozen import Frozen
 from dsprep.storage.files import entries, is_file, is_taken
 from dsprep.storage.local import is_scratch
+from dsprep.tuples import NamedTuple
 
 ReadManifest: TypeAlias = Callable[[str], Manifest]
 """Reads the manifest at a path; raises SourceError if it is not one of this version."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -31,6 +31,7 @@ from dsprep.sources.reading import read_source
 from dsprep.sources.source import Source, source_of
 from dsprep.storage.files import require_disk
 from dsprep.text import decode_text, read_text
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 

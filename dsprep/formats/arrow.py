@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dsprep.annotations import hugging_face
 from dsprep.annotations.objects import Objects
@@ -22,6 +22,7 @@ from dsprep.extras import pip_install
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
 from dsprep.storage.files import facts, read_bytes, system_path
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 Cell: TypeAlias = Any  # a value of a column as Python has it; None for a null

@@ -17,13 +17,14 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from dsprep.formats import ARROW
 from dsprep.formats.arrow import arrow
 from dsprep.formats.listed_shards import ROWS
 from dsprep.storage.files import facts, open_file
 from dsprep.storage.store import OpenFile
+from dsprep.tuples import NamedTuple
 
 _MAGIC = b"ARROW1\0\0"
 _MARK = b"\xff" * 4

@@ -15,13 +15,14 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dsprep.annotations.mxnet import in_shares, is_detection_label, is_sized_header
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.values import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL
+from dsprep.tuples import NamedTuple
 from dsprep.units import is_text, quoted_names
 
 SOURCE = "source-ref"

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from dsprep.annotations.objects import Objects, fitted
 from dsprep.errors import OptionError
@@ -24,6 +24,7 @@ from dsprep.printable import json_values
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 from dsprep.schema import FACTS, Field, Meaning, Place, Schema, Table
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 if TYPE_CHECKING:

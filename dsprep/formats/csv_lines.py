@@ -16,13 +16,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.formats.base import Entry, Format, claim
 from dsprep.sample import Sample, Value
 from dsprep.schema import Schema, Table
 from dsprep.schema.fields import TYPES
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some, quoted
 
 if TYPE_CHECKING:

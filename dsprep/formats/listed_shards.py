@@ -16,10 +16,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.errors import SourceError, source_errors
 from dsprep.storage.files import is_file, open_file, read_bytes
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted
 
 INDEX = "index.json"

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.storage.files import open_file
+from dsprep.tuples import NamedTuple
 
 # What `datasets` takes for the name of a side of a split (its data_files.py).
 SIDE = re.compile(

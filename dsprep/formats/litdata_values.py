@@ -12,10 +12,11 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.formats.mds_values import decode_images, decode_pil
 from dsprep.sample import Floats, Value
+from dsprep.tuples import NamedTuple
 
 
 class TreeColumn(NamedTuple):

@@ -14,11 +14,11 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import prod
-from typing import NamedTuple
 
 from dsprep.errors import BadSample
 from dsprep.sample import Value
 from dsprep.schema import OBJECTS
+from dsprep.tuples import NamedTuple
 
 _SCALARS = {
     "uint8": "B",

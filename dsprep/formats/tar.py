@@ -12,10 +12,11 @@ import re
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from zlib import adler32
 
 from dsprep.errors import BadSample, DamagedShard
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream

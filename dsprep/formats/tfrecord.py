@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from google_crc32c import extend
 from google_crc32c import value as crc32c_of
@@ -60,6 +60,7 @@ from dsprep.sample import (
     key_of,
 )
 from dsprep.schema import FACTS, IMAGE, IMAGE_ID, LABEL, LABEL_TEXT, Field, Meaning, Schema, Table
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     import polars as pl

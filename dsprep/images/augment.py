@@ -11,10 +11,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import OptionError
 from dsprep.frozen import Frozen
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -15,10 +15,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from dsprep.errors import BadImage
+from dsprep.tuples import NamedTuple
 
 # Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
 # Pillow fails. Decoded, an image of this size takes 0.7 GB.

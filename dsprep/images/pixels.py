@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import re
 import struct
-from typing import NamedTuple
 
 from dsprep.errors import OptionError
+from dsprep.tuples import NamedTuple
 
 RAW, RAW_CHW = "raw", "raw-chw"  # types of fields, and what `--encode` takes
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels

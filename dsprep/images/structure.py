@@ -15,7 +15,6 @@ import re
 import struct
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
 from zlib import decompressobj
 from zlib import error as ZlibError
 
@@ -28,6 +27,7 @@ from dsprep.images.header import (
     png_chunks,
     require_checksums,
 )
+from dsprep.tuples import NamedTuple
 
 
 def require_structure(data: bytes, header: ImageHeader) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from dsprep.arguments import accept
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
@@ -35,6 +35,7 @@ from dsprep.images.header import (
 from dsprep.images.pixels import RAW, RAW_CHW, Shape
 from dsprep.options import given_options, require_effect
 from dsprep.sample import FORMAT_NAMES
+from dsprep.tuples import NamedTuple
 
 Size = tuple[int, int]
 Window = tuple[int, int, int, int]

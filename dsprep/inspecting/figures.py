@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from dsprep.frozen import Frozen
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_size
 
 MEASURES: Mapping[str, tuple[str, bool]] = {

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -48,6 +47,7 @@ from dsprep.sources.understood import layout_of
 from dsprep.splits.samples import distance_of
 from dsprep.storage.files import require_disk
 from dsprep.storage.local import LARGEST_TABLE, destination_errors, read_whole, write_whole
+from dsprep.tuples import NamedTuple
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor
 

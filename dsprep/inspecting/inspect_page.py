@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from dsprep.pipeline import Pipeline
 from dsprep.printable import visible
 from dsprep.progress import Progress
 from dsprep.storage.local import write_whole
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_size
 from dsprep.workers.executor import Executor
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.findings import Finding, Reject
 from dsprep.frozen import Frozen
 from dsprep.inspecting.figures import SideFigures, Suspect
 from dsprep.inspecting.samples import SampleShown
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

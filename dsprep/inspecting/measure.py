@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadImage, BadSample, SourceError
@@ -27,6 +27,7 @@ from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Schema
 from dsprep.storage.files import read_bytes
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import counted

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.annotations.masks import IGNORED, numbers_of, used_in
 from dsprep.annotations.objects import Objects
@@ -22,6 +22,7 @@ from dsprep.printable import visible
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import counted

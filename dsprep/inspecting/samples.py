@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.annotations.objects import Objects, to_json
 from dsprep.catalog import AT_ONCE, Catalog
@@ -14,6 +14,7 @@ from dsprep.pipeline import Pipeline, read_samples
 from dsprep.printable import json_values
 from dsprep.sample import Sample
 from dsprep.schema import Field
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_size
 
 

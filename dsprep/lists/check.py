@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from dsprep.lists.rows import (
 )
 from dsprep.printable import json_values
 from dsprep.text import Problem
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -27,6 +27,7 @@ from dsprep.frozen import Frozen
 from dsprep.lists.rows import ROWS, class_numbers, join_lines, rows_of_lines, split_lines
 from dsprep.printable import json_values
 from dsprep.text import refuse
+from dsprep.tuples import NamedTuple
 
 Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]
 """Takes the paths of two lists; returns texts that are equal where the contents of files are, null

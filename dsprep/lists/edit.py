@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -32,6 +32,7 @@ from dsprep.lists.rows import (
 from dsprep.lists.store import ListWritten
 from dsprep.numbering import Known, number_classes, numbers_of
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, lines_of
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")

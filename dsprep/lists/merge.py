@@ -7,7 +7,7 @@ and the row has a candidate of each side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import polars as pl
 
@@ -16,6 +16,7 @@ from dsprep.frozen import Frozen
 from dsprep.lists.diff import Edits, match_rows, unpaired
 from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 
 Side = Literal["ours", "theirs"]
 Row = tuple[int, str, str]  # id, label and path

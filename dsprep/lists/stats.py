@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import polars as pl
 
@@ -18,6 +18,7 @@ from dsprep.errors import OptionError
 from dsprep.frozen import Frozen
 from dsprep.lists.rows import all_detection, class_numbers, label_count, objects_of
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 
 _NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -41,6 +41,7 @@ from dsprep.storage.local import (
     write_whole,
 )
 from dsprep.text import decode_text, read_data, read_stdin, read_text
+from dsprep.tuples import NamedTuple
 
 STREAM = "-"  # the name of a list that comes from stdin, or goes to stdout
 

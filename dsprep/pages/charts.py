@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import NamedTuple
 
 from dsprep.printable import visible
+from dsprep.tuples import NamedTuple
 
 _WIDTH, _BAR, _HEIGHT = 400, 34, 200  # in units of the drawing, which the page scales to its width
 _COLORS = 6  # classes c0, c1, … that a page has

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from dsprep.errors import BadSample, DamagedShard, SourceError, source_errors
 from dsprep.findings import Finding
@@ -23,6 +23,7 @@ from dsprep.places.prefetch import OpenFiles, asked_ahead, read_at, temporary_er
 from dsprep.places.zip import BESIDE, NOT_UTF8, find_end, list_members, overlapping, read_member
 from dsprep.rows import Input, Reader, Rows
 from dsprep.storage.files import OpenFile, exists, facts, is_file, open_file
+from dsprep.tuples import NamedTuple
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 Place: TypeAlias = tuple[int, int, int]

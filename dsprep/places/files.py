@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
 
 import polars as pl
 
@@ -30,6 +29,7 @@ from dsprep.sample import OTHER_IMAGES, RAW
 from dsprep.storage.files import exists, full_path, is_dir, is_file
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.text import decode_text, read_data, read_text
+from dsprep.tuples import NamedTuple
 from dsprep.units import extension_in, format_size, format_some
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})

@@ -12,13 +12,13 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.text import also
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some, quoted
 
 _HEAD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*/|[^?]*\?d=", re.IGNORECASE)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain, islice, product
 from math import prod
-from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
@@ -27,6 +26,7 @@ from dsprep.storage.files import (
     full_path,
     is_dir,
 )
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 # Names of splits, in lower case, and the split that each means.

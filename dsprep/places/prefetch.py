@@ -7,11 +7,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dsprep.errors import DestinationError, SourceError, source_errors
 from dsprep.rows import Rows
 from dsprep.storage.files import OpenFile, facts, open_file, takes_requests
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream

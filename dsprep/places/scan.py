@@ -13,12 +13,13 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.printable import utf8_text
 from dsprep.storage.files import system_path
+from dsprep.tuples import NamedTuple
 from dsprep.workers.worker import brief
 
 if TYPE_CHECKING:

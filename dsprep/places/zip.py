@@ -14,13 +14,14 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from operator import add, lt
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import is_bomb
 from dsprep.places.prefetch import read_at
 from dsprep.storage.files import OpenFile
+from dsprep.tuples import NamedTuple
 
 _END = struct.Struct("<4s4H2LH")  # 4.3.16
 _END64_LOCATOR = struct.Struct("<4sLQL")  # 4.3.15

@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError
 from dsprep.formats.base import Format
 from dsprep.frozen import Frozen
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import BadSample, DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
@@ -20,6 +20,7 @@ from dsprep.plan.job import Base, Job
 from dsprep.progress import Progress
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Sample
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import Report, counted

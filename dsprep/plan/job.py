@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import APART
 from dsprep.dataset.copies import Copies, recorded
@@ -42,6 +42,7 @@ from dsprep.sources.look import with_sizes
 from dsprep.sources.reading import known_kinds
 from dsprep.sources.source import Source
 from dsprep.storage.files import is_dir
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
@@ -30,6 +30,7 @@ from dsprep.schema import impose
 from dsprep.sources.passed_over import require_nothing_left
 from dsprep.sources.reading import read_source
 from dsprep.storage.files import canonical, is_file
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 

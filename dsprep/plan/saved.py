@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from io import BytesIO
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import polars as pl
@@ -30,6 +30,7 @@ from dsprep.plan.tables import read_table, write_table
 from dsprep.rows import Input
 from dsprep.sample import original_expr
 from dsprep.storage.files import facts, is_shared
+from dsprep.tuples import NamedTuple
 
 VERSION = 2  # version of plan files; raise it when a name or a field gets another meaning
 _MOST_PARTS = 1_000_000

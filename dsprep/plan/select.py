@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import polars.selectors as cs
@@ -25,6 +25,7 @@ from dsprep.sample import key_expr
 from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.table import PATH_COLUMNS
 from dsprep.text import read_data
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted_names
 
 _GIVEN = "\0"  # a column that no table has

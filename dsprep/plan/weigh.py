@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
@@ -24,6 +24,7 @@ from dsprep.frozen import Frozen
 from dsprep.pipeline import measure
 from dsprep.plan.cut import DEFAULT_TARGET
 from dsprep.progress import Progress
+from dsprep.tuples import NamedTuple
 from dsprep.workers.executor import Executor
 
 if TYPE_CHECKING:

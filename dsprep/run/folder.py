@@ -22,7 +22,7 @@ from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
@@ -36,6 +36,7 @@ from dsprep.run.notes import REPLACED_LISTING, Target, digest_of, is_unit
 from dsprep.storage.files import results
 from dsprep.storage.local import destination_errors, sync_path
 from dsprep.storage.stored import crc32c
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.run.receipt import Receipt

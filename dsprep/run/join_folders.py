@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from heapq import merge
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.dataset.find import DataSet
 from dsprep.dataset.joined import joined_folders, merges_classes
@@ -32,6 +32,7 @@ from dsprep.run.receipt import Receipt
 from dsprep.run.state import RunState
 from dsprep.run.target import target_of
 from dsprep.storage.stored import crc32c
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 _MOST_SAMPLES = 10_000  # of a unit: small files take as long as their number says

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.images.probe import differing, probe, versions
@@ -11,6 +11,7 @@ from dsprep.images.transform import Transform
 from dsprep.run.notes import Target
 from dsprep.storage.files import facts, is_shared
 from dsprep.storage.local import destination_errors
+from dsprep.tuples import NamedTuple
 from dsprep.workers.executor import Executor
 from dsprep.workers.worker import machine_name
 

@@ -8,10 +8,11 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from dsprep.errors import OptionError
 from dsprep.storage.local import read_whole
+from dsprep.tuples import NamedTuple
 
 T = TypeVar("T")
 

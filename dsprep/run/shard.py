@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from google_crc32c import extend
 
@@ -30,6 +30,7 @@ from dsprep.run.notes import Target, is_unit
 from dsprep.run.receipt import Receipt, two_names
 from dsprep.sample import Sample
 from dsprep.storage.local import OutputFile, destination_errors, open_regular, sync_path
+from dsprep.tuples import NamedTuple
 from dsprep.workers.worker import Report
 
 _BUFFER = 1 << 20  # bytes per write: few system calls, and the checksum finds them in the cache

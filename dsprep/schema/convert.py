@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.annotations import hugging_face
 from dsprep.annotations.objects import Objects, numbers_of
 from dsprep.annotations.orders import Order
 from dsprep.sample import Floats, Ints, Value
 from dsprep.schema.fields import Field, single, to_int, to_text
+from dsprep.tuples import NamedTuple
 
 Convert: TypeAlias = Callable[[Value], Value | None]
 

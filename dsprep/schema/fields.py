@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dsprep.annotations import hugging_face, mxnet
 from dsprep.annotations.objects import Objects, to_objects
 from dsprep.frozen import Frozen
 from dsprep.images.pixels import RAW, RAW_CHW
 from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Value
+from dsprep.tuples import NamedTuple
 from dsprep.units import is_text, quoted
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import isfinite
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from dsprep.annotations import hugging_face, mxnet, objects
 from dsprep.annotations.objects import APART, Objects
@@ -19,6 +19,7 @@ from dsprep.images.header import read_header
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.schema.choice import Choice
 from dsprep.schema.fields import LABEL, TYPES, Place, Schema, parse_label
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted
 
 OBJECTS = "objects"  # the field of the objects of images

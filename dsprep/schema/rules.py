@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.frozen import Frozen
 from dsprep.schema.choice import Choice
 from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema, join
 from dsprep.schema.look import IMAGE_ID, OBJECTS, Meaning, Observed, PlaceSummary, Table
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 # conventional names of the image among several, and of the label, the likeliest first

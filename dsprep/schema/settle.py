@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.schema.choice import Choice
@@ -21,6 +20,7 @@ from dsprep.schema.rules import (
     images_of,
     no_such_field,
 )
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 

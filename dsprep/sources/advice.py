@@ -15,13 +15,14 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Formatter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import SourceError
 from dsprep.formats.augmented import refers_to_files
 from dsprep.patterns import pattern
 from dsprep.places.names import SPLITS, pattern_of, split_of
 from dsprep.sample import IMAGE_EXTENSIONS, image_kind_of
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

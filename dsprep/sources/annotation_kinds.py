@@ -6,11 +6,11 @@ Other packages add kinds by entry points.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 from dsprep.sources.annotation_kind import VERSION, AnnotationKind
 from dsprep.sources.kinds import KnownKinds, kinds_at, with_others
 from dsprep.sources.unread import unread_kind
+from dsprep.tuples import NamedTuple
 
 # A new kind is a module and a line here, in any order: --annotations tells what they take in this.
 KINDS = {

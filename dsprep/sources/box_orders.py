@@ -7,13 +7,14 @@ most data sets, only one of these makes boxes that lie in their images.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.annotations.orders import ORDERS, Order
 from dsprep.errors import BadSample, SourceError
 from dsprep.images.transform import size_either_way
 from dsprep.sources.kind import HEAD
 from dsprep.storage.files import open_file, results
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

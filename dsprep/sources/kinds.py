@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from dsprep.declared import Option, Options, options_in
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.kind import VERSION, Claim, SourceKind, Sure
+from dsprep.tuples import NamedTuple
 
 # A new kind is a module and a line here, in any order: --from shows the names in this one.
 KINDS = {

@@ -10,13 +10,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from dsprep.arguments import AnyPath, accept
 from dsprep.declared import Option, Options, options_in, require_choice, require_number
 from dsprep.errors import OptionError
 from dsprep.options import option_name
 from dsprep.sources.options import ClassOptions, FieldOptions, SourceOptions
+from dsprep.tuples import NamedTuple
 
 VERSION = 1
 MARK = "dsprep_layout"

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from math import prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from dsprep.errors import SourceError
+from dsprep.tuples import NamedTuple
 
 Read: TypeAlias = Callable[[int, int], bytes]
 """A function that reads bytes, by their offset and their number."""

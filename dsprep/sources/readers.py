@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from os.path import join
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.folder import Folder
@@ -22,6 +22,7 @@ from dsprep.schema import IMAGE
 from dsprep.storage.files import facts, is_dir, results
 from dsprep.storage.store import Store, store_of
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 
 T = TypeVar("T")
 

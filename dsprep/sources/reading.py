@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.dataset.names import MANIFEST
 from dsprep.errors import OptionError, SourceError, UnknownClass
@@ -27,6 +27,7 @@ from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.source import Source
 from dsprep.storage.files import is_file
 from dsprep.storage.objects import asked_once
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog, Inferred, SourceScan

@@ -8,7 +8,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -30,6 +30,7 @@ from dsprep.sources.labels.numbered_lists import (
     tables_among,
 )
 from dsprep.sources.unread import text_of
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, lines_of, quoted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.catalog import Catalog, Inferred, SourceScan
 from dsprep.declared import Options, options_in
@@ -37,6 +37,7 @@ from dsprep.sources.options import FieldOptions
 from dsprep.sources.source import Source, choice_of
 from dsprep.storage.files import exists, full_path, is_dir, is_file, read_bytes
 from dsprep.storage.stored import crc32c
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 _DIGEST = "crc32c"  # the key of what a manifest records of a file outside of the source

@@ -10,9 +10,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from dsprep.patterns import pattern
+from dsprep.tuples import NamedTuple
 
 _CONVERT = "convert them to COCO, Pascal VOC or YOLO, for example with datumaro"
 _ROWS = 5  # lines that have to look alike

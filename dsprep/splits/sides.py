@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import polars as pl
 
@@ -37,6 +36,7 @@ from dsprep.splits.dealing import (
 from dsprep.splits.options import SplitOptions
 from dsprep.splits.ratios import Ratios, require_side_names
 from dsprep.splits.samples import Samples, samples_of, wanted_ratios
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 from dsprep.workers.executor import Executor
 

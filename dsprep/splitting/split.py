@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -54,6 +54,7 @@ from dsprep.splitting.materialize import (
     write_lists,
 )
 from dsprep.storage.files import system_path
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 from dsprep.workers.engine import open_executor
 from dsprep.workers.executor import Executor

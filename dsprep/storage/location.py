@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dsprep.errors import OptionError
+from dsprep.tuples import NamedTuple
 
 SCHEME = "s3://"
 

@@ -19,13 +19,14 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dsprep.errors import SourceError, StoreError
 from dsprep.storage.pool import Pace, submit
 from dsprep.storage.store import LARGEST, OpenFile, Store, store_of
 from dsprep.storage.stored import FATAL, Events, Facts, Level, Stored, combine_all, crc32c, ignore
 from dsprep.storage.transfer import Range, TransferOptions, Transferred, plan_parts
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

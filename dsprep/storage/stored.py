@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 from zlib import crc32
 
 import google_crc32c
 
 from dsprep.errors import Interrupted, StoreError
+from dsprep.tuples import NamedTuple
 
 FATAL = ("denied", "expired")  # kinds of failure that all other files would meet, too
 

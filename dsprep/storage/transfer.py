@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.storage.pool import Pace
 from dsprep.storage.stored import Events, Stored, UploadPart, ignore
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_size
 
 MIB = 1 << 20

@@ -19,11 +19,12 @@ from itertools import islice
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsprep.errors import DsprepError
 from dsprep.storage.local import make_stage, read_whole, write_whole
 from dsprep.storage.stored import crc32c
+from dsprep.tuples import NamedTuple
 
 _HEAD = b"dsprep checksums 1\n"  # then the entries, then the crc32c of head and entries
 _ENTRY = Struct("<2Q 3q I 16s")  # facts, crc32c, MD5

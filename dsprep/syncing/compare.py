@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.storage.stored import Stored
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.syncing.sides import Content

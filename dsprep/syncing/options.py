@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
 from dsprep.declared import Options, field, option
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.storage.s3.config import S3Config

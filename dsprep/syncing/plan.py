@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import NamedTuple
 
 from dsprep.dataset.names import is_manifest
 from dsprep.errors import DestinationError
 from dsprep.storage.stored import Stored
 from dsprep.syncing.compare import Verdict, by_listing
 from dsprep.syncing.options import Rule, SyncOptions
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 # Who finds a manifest must find all that it names: shards are published first, then their indexes,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 
 
 class Requests(NamedTuple):

@@ -10,12 +10,12 @@ aws/sagemaker-xgboost-container at 054c09c.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.training.channels import CONTENT_TYPES
 from dsprep.training.facts import DataFacts
 from dsprep.training.jobs import CPU, GPU
+from dsprep.tuples import NamedTuple
 
 IMAGE = "application/x-image"
 RECORDIO = "application/x-recordio"

@@ -19,7 +19,6 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
-from typing import NamedTuple
 
 from dsprep.errors import DamagedShard, OptionError, SourceError, source_errors
 from dsprep.findings import Reject
@@ -37,6 +36,7 @@ from dsprep.text import read_text
 from dsprep.training.facts import TEXTS, DataFacts, facts_of, is_augmented, side_of, text_extension
 from dsprep.training.jobs import needs_upload
 from dsprep.training.options import CHANNEL
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 _SENT_WHOLE = (

@@ -9,7 +9,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.declared import called_with
 from dsprep.errors import OptionError, SourceError
@@ -20,6 +20,7 @@ from dsprep.storage.transfer import DEFAULT_PART
 from dsprep.text import read_text
 from dsprep.training.facts import TEXTS, facts_of
 from dsprep.training.options import CostOptions
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_size, parse_size
 
 _GB = 10**9

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.dataset.find import DataSet, Place, data_set_at, data_set_beside, data_set_inside
 from dsprep.dataset.manifest import Manifest, read_manifest, recorded_options
@@ -41,6 +41,7 @@ from dsprep.storage.files import (
     takes_requests,
 )
 from dsprep.text import read_text
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted_names
 
 TEXTS = ("csv", "tsv", "txt", "libsvm", "jsonl")

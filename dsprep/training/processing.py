@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
@@ -31,6 +31,7 @@ from dsprep.training.jobs import (
     vpc_of,
 )
 from dsprep.training.options import SagemakerOptions
+from dsprep.tuples import NamedTuple
 
 COMMANDS = {
     "pack": PackOptions,

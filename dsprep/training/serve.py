@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.declared import called_with
 from dsprep.errors import DestinationError, OptionError, RunStopped, source_errors
@@ -32,6 +32,7 @@ from dsprep.storage.local import Lock, destination_errors, write_whole
 from dsprep.training.channels import Channel, ChannelNotes, channels_of
 from dsprep.training.guard import GuardedProgram
 from dsprep.training.options import ServeOptions
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_duration, format_some, quoted_names
 
 _TIMEOUT = 600.0  # seconds without a reader, unless a program is run

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DamagedShard, DestinationError, SourceError
@@ -37,6 +37,7 @@ from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import write_whole
 from dsprep.storage.store import LARGEST, store_of
 from dsprep.storage.stored import crc32c
+from dsprep.tuples import NamedTuple
 from dsprep.verifying.energon import Shape, offsets_index
 from dsprep.verifying.report import IndexFile, Problem, problem_of
 from dsprep.workers.worker import Report, counted

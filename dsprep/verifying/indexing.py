@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from dsprep.dataset.find import Place, data_sets
 from dsprep.dataset.manifest import (
@@ -34,6 +33,7 @@ from dsprep.storage.files import facts, is_dir, is_file, is_taken, read_bytes, s
 from dsprep.storage.local import ScratchLock, sync_path
 from dsprep.storage.store import publish_manifest, store_below, store_of
 from dsprep.storage.stored import crc32c
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 from dsprep.verifying import energon
 from dsprep.verifying.indexes import (

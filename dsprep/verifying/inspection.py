@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from operator import attrgetter, itemgetter, methodcaller
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import google_crc32c
 
@@ -28,6 +28,7 @@ from dsprep.rows import Pixels, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, Value, key_of
 from dsprep.schema import TYPES, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
+from dsprep.tuples import NamedTuple
 from dsprep.verifying.annotated import Check, ObjectsSeen, make_annotation_check
 from dsprep.verifying.indexes import mxnet_difference
 from dsprep.verifying.report import Problem, problem_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import lost, notes_of
@@ -16,6 +15,7 @@ from dsprep.schema import IMAGE, LABEL, Schema
 from dsprep.sources.reading import read_source
 from dsprep.sources.source import make_source
 from dsprep.storage.files import facts, is_file
+from dsprep.tuples import NamedTuple
 from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport
 from dsprep.workers.executor import Executor

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from dsprep.annotations.objects import ObjectCounts
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DamagedShard, DsprepError
 from dsprep.frozen import Frozen
 from dsprep.printable import json_values
+from dsprep.tuples import NamedTuple
 
 
 class Problem(NamedTuple):

@@ -15,11 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dsprep.errors import DestinationError, DsprepError, OptionError, SourceError
 from dsprep.opening import began_in
 from dsprep.progress import WAITS
+from dsprep.tuples import NamedTuple
 from dsprep.workers.executor import Executor, WorkerFailed, WorkerLost
 from dsprep.workers.worker import Report, name_machine
 

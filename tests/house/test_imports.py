@@ -27,7 +27,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A room imports itself and the rooms of lower layers, never another of its own layer.
 # A room is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "frozen opening patterns printable",
+    "frozen opening patterns printable tuples",
     "errors",
     "extras units",
     "arguments findings numbering options progress sample",
@@ -376,7 +376,7 @@ def test_pack_of_a_folder_loads_little(tmp_path: Path) -> None:
     image_folder(tmp_path / "in")
     code = """
 import sys
-from dsprep.__main__ import main
+from dsprep.cli.main import main
 sys.argv = ["dsprep", "pack", "in", "out", "--to", "webdataset", "--quiet", "-j", "1"]
 try:
     main()

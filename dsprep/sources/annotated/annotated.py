@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import BadSample, OptionError, SourceError
@@ -40,6 +40,7 @@ from dsprep.sources.annotated.mask_files import (
     without_mask_files,
 )
 from dsprep.sources.annotated.masks import BlackAndWhiteMasks, MaskData, Masks, TableMasks
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from functools import partial
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.masks import IGNORED
 from dsprep.annotations.objects import APART, MOST_CLASSES, SHARES, Extent, Object, Objects
@@ -36,6 +36,7 @@ from dsprep.sources.box_orders import (
     order_of,
     sizes_in_headers,
 )
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -22,6 +22,7 @@ from dsprep.sources.annotation_kind import (
 from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.sources.unread import text_of
 from dsprep.storage.files import entries, open_file
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.places.scan import RunAll

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.annotations.coco import joined, parse, parse_boxes
 from dsprep.annotations.objects import Extent, Objects, is_id
@@ -37,6 +37,7 @@ from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues
 from dsprep.sources.annotated.json_file import JsonText, Update
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:

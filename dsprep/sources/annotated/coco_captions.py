@@ -7,10 +7,11 @@ once more in the file of their captions (cocodataset.org, "Data format", "Image 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.findings import Finding
 from dsprep.sources.annotated.image_values import ImageValues
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted_names
 
 CAPTION = "caption"  # the name of the field

@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
@@ -17,6 +17,7 @@ from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind, Direc
 from dsprep.sources.kind import HEAD, Claim, Sure
 from dsprep.sources.unread import text_of
 from dsprep.storage.files import entries, full_path
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

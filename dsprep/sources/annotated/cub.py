@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -24,6 +24,7 @@ from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.boxes import TableBoxes
 from dsprep.sources.annotated.image_tables import by_role, data_of, paths_below, used_below
 from dsprep.sources.annotated.image_values import ImageValues
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

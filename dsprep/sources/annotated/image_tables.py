@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -22,6 +22,7 @@ from dsprep.sources.labels.cells import parse_cells
 from dsprep.sources.labels.table import arranged_among, labels_from_flags
 from dsprep.storage.files import entries, full_path, open_file
 from dsprep.text import Problem, also, read_data, refuse
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted
 
 if TYPE_CHECKING:

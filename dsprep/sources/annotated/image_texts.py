@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.annotations.named import NamedObjects, most_json, numbered
 from dsprep.annotations.objects import APART, Objects
@@ -19,6 +19,7 @@ from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.image_values import ImageValues, class_of_images, tags_of_images
 from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
 from dsprep.storage.files import full_path
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_size, format_some
 
 if TYPE_CHECKING:

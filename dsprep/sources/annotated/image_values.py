@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import SourceError
 from dsprep.numbering import not_given, number_classes, numbered, numbers_of
 from dsprep.schema import IMAGE, IMAGE_ID, LABEL, OBJECTS, Field
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted
 
 if TYPE_CHECKING:

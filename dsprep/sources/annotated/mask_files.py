@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
@@ -34,6 +34,7 @@ from dsprep.sources.mask_names import (
     name_in_common,
 )
 from dsprep.storage.files import exists, full_path, is_dir
+from dsprep.tuples import NamedTuple
 from dsprep.units import extension_in, format_count, format_some
 
 if TYPE_CHECKING:

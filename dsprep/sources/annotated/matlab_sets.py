@@ -17,7 +17,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -30,6 +30,7 @@ from dsprep.sources.annotated.boxes import TableBoxes
 from dsprep.sources.annotated.image_tables import data_of, paths_below, used_below
 from dsprep.sources.annotated.image_values import ImageValues
 from dsprep.sources.mat_file import Values, flat, value_of, variables
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

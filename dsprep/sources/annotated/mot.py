@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.annotations.mot import CLASSES, line_of, parse, read_row
 from dsprep.annotations.named import most_json
@@ -17,6 +17,7 @@ from dsprep.sources.annotated.annotated import Scan
 from dsprep.sources.annotated.image_tables import data_of, paths_below, used_below
 from dsprep.sources.annotated.image_texts import NamedTexts
 from dsprep.storage.files import full_path
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:

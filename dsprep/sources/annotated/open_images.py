@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -34,6 +34,7 @@ from dsprep.sources.annotated.image_tables import (
 from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues, tags_of_images
 from dsprep.sources.annotation_kind import AnnotatedPlace
 from dsprep.sources.labels.cells import parse_cells
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ tell which belong together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from dsprep.annotations.elements import root_of
 from dsprep.annotations.objects import APART, Extent, Object, Objects, to_json
@@ -32,6 +32,7 @@ from dsprep.sources.annotated.json_file import JsonText, Update, items_in
 from dsprep.sources.annotated.xml_file import children_of
 from dsprep.storage.files import full_path, open_file
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dsprep.annotations.objects import Objects
 from dsprep.errors import DamagedFiles
 from dsprep.sources.annotated.annotated import Annotations, some_lines
 from dsprep.storage.files import read_sized
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count
 
 if TYPE_CHECKING:

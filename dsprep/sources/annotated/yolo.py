@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.annotations.objects import Objects
 from dsprep.annotations.yolo import (
@@ -27,6 +27,7 @@ from dsprep.sources.annotated.annotated import Scan, some_lines
 from dsprep.sources.annotated.texts import Texts, TextsSummary, ToldByFile, look_at
 from dsprep.sources.heads import is_harmless
 from dsprep.storage.files import full_path
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from dsprep.csv_parsers import CsvError, first_record
 from dsprep.errors import OptionError, SourceError
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted_names
 
 Names = Callable[[Collection[str]], Collection[str]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.sources.advice import AS_LABELS, AS_LABELS_JSON, AS_TABLE, refuse
 from dsprep.sources.labels.arrange import Arranged
 from dsprep.text import refuse_compressed
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, quoted, quoted_names
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}

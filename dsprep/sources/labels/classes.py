@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, chain, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -39,6 +39,7 @@ from dsprep.sources.advice import (
 from dsprep.storage.files import entries, exists, is_file
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text, refuse
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, lines_of, quoted
 
 if TYPE_CHECKING:

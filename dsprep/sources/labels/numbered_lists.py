@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from dsprep.patterns import pattern
 from dsprep.places.files import directories_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.labels.classes import named_by_directories
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, lines_of
 
 if TYPE_CHECKING:

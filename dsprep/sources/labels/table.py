@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -42,6 +42,7 @@ from dsprep.sources.labels.classes import LARGEST_EXACT, among, labels_from_numb
 from dsprep.sources.labels.columns import CONVERT, kind_of
 from dsprep.sources.readers import FieldsReader
 from dsprep.text import also, refuse
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -33,6 +33,7 @@ from dsprep.sources.labels.classes import (
 )
 from dsprep.sources.readers import ArchivedParts, PartFiles, PartReader, stem_of
 from dsprep.storage.files import is_dir
+from dsprep.tuples import NamedTuple
 from dsprep.units import extension_in, format_some
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from types import SimpleNamespace
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError, source_errors
 from dsprep.formats.folder import Folder
@@ -32,6 +32,7 @@ from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
 from dsprep.sources.raw_pixels import CIFAR
 from dsprep.storage.files import OpenFile, open_file
+from dsprep.tuples import NamedTuple
 
 _BLOCK = 1 << 20
 

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import polars as pl
 
@@ -50,6 +50,7 @@ from dsprep.sources.pictures.pixel_reader import (
 )
 from dsprep.sources.raw_pixels import CIFAR
 from dsprep.storage.files import entries, facts, is_dir, is_file, takes_requests
+from dsprep.tuples import NamedTuple
 
 Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -45,6 +45,7 @@ from dsprep.sources.side_lists import NO_LISTS, ListedSides, below_top_unless_li
 from dsprep.sources.unread import unread_alone
 from dsprep.storage.files import find_files, is_dir
 from dsprep.text import decode_text
+from dsprep.tuples import NamedTuple
 from dsprep.units import extension_in, format_count, format_extensions, format_some
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.sources.mask_pixels import Pictures
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 if TYPE_CHECKING:

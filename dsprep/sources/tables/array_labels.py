@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.numbering import number_classes, numbered
 from dsprep.sources.labels.classes import LARGEST_EXACT
 from dsprep.sources.tables.arrays import Array, Bytes, Plain, opened_arrays, read_header
+from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dsprep.sources.source import Source

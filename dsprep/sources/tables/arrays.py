@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from math import prod
 from operator import mul
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dsprep.errors import BadSample, SourceError, source_errors
 from dsprep.places.archive import open_archive
@@ -35,6 +35,7 @@ from dsprep.sources.labels.columns import Columns
 from dsprep.sources.tables.csv_rows import counted
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 16

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from math import isfinite
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from dsprep.csv_parsers import CsvError, PlacedRecords, lines_of, records
 from dsprep.errors import BadSample, SourceError
@@ -25,6 +25,7 @@ from dsprep.sample import Sample, Value, key_of
 from dsprep.sources.labels.columns import CONVERT, NUMBERS, Columns, joined, kind_of
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 
 _READ = 1 << 20
 MOST_WRONG = 1000  # records of one block that cannot be read, of a file that may still be a table

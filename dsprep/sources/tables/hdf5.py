@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.stream import is_bomb
@@ -25,6 +25,7 @@ from dsprep.sources.hdf5_file import (
 )
 from dsprep.sources.tables.arrays import Array, Bytes, Plain, read_header, type_of_items
 from dsprep.storage.files import OpenFile
+from dsprep.tuples import NamedTuple
 
 _DEEPEST = 8  # groups in each other
 _MOST_ARRAYS = 10_000

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, chain, compress
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from dsprep.errors import BadSample, OptionError, SourceError, source_errors
 from dsprep.formats.arrow import (
@@ -37,6 +37,7 @@ from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.storage.files import facts, open_file, results
+from dsprep.tuples import NamedTuple
 from dsprep.units import quoted_names
 
 _HEAD = 16  # bytes that show the kind of an image

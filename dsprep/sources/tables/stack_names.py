@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from struct import calcsize
-from typing import NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.images.pixels import Shape, parse_shape, shape_of
@@ -44,6 +43,7 @@ from dsprep.sources.tables.arrays import (
 from dsprep.sources.tables.hdf5 import H5Array, h5_arrays, h5_values
 from dsprep.storage.files import OpenFile
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some
 
 _NESTED = (".npz", *HDF5, *PACKED_HDF5)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from dsprep.errors import BadSample
 from dsprep.images.pixels import Shape, encode_raw
@@ -21,6 +20,7 @@ from dsprep.sources.tables.arrays import Bytes, Plain, Unpacked
 from dsprep.sources.tables.hdf5 import H5Bytes
 from dsprep.storage.files import OpenFile
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 
 _BLOCK = 1 << 20
 

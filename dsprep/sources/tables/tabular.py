@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -47,6 +47,7 @@ from dsprep.sources.tables.csv_rows import (
 from dsprep.sources.tables.pixel_columns import with_pixel_columns
 from dsprep.storage.files import OpenFile, common_path, open_file, short_names
 from dsprep.storage.stored import Facts
+from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted, quoted_names
 
 if TYPE_CHECKING:

@@ -25,12 +25,13 @@ from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 from xml.etree.ElementTree import XML, Element
 
 from dsprep.storage.s3.config import S3Config, require_endpoint
 from dsprep.storage.stored import Progress
+from dsprep.tuples import NamedTuple
 
 Data = bytes | bytearray | memoryview
 _Headers = dict[str, str]
