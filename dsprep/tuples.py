@@ -26,10 +26,10 @@ class _LateConstructor:
         return make  # type: ignore[no-any-return]
 
 
-class _Kind(type):
+class _TupleKind(type):
     """Makes the annotations of a class its fields, and the values beside them their defaults."""
 
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _Kind:
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _TupleKind:
         if bases[0].__base__ is tuple:  # `NamedTuple`, not a class that derives from it
             fields = tuple(body.get("__annotations__", ()))
             body["_fields"] = body["__match_args__"] = fields
@@ -39,7 +39,7 @@ class _Kind(type):
         return super().__new__(cls, name, bases, body)
 
 
-class _NamedTuple(tuple[Any, ...], metaclass=_Kind):
+class _NamedTuple(tuple[Any, ...], metaclass=_TupleKind):
     """A tuple whose items have names, as `typing.NamedTuple` makes it."""
 
     __slots__ = ()
