@@ -74,7 +74,7 @@ class Checksums:
         """Return the checksums of a file; None if it has changed or they are unknown."""
         return self._sums.get(sight.facts) if self._trusted else None
 
-    def note(self, path: Path, before: Sight, sums: Sums) -> None:
+    def note(self, path: str | Path, before: Sight, sums: Sums) -> None:
         """Remember the checksums of a file that was read after it was looked at."""
         written = max(before.facts[3:])
         if sums.md5 is None and before.facts in self._sums:
@@ -102,7 +102,7 @@ class Checksums:
                 path.unlink()
 
 
-def look(path: Path) -> Sight:
+def look(path: str | Path) -> Sight:
     """Look at a file before it is read."""
     return Sight(time.time_ns(), _facts(os.stat(path)))
 

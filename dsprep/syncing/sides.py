@@ -65,6 +65,11 @@ class Directory(Frozen):
     def name(self, path: str) -> str:
         return str(self.root / path)
 
+    @cached_property
+    def _prefix(self) -> str:
+        """What the paths of all files begin with: `Path` takes longer than a look at the file."""
+        return "" if self.root == Path() else os.path.join(self.root, "")
+
     def list(self) -> Listing:
         found = Listing()
         try:
@@ -136,7 +141,7 @@ class Directory(Frozen):
             raise SourceError(f"{self.name(path)}: cannot be read ({error.strerror})") from None
 
     def content(self, file: Stored, crc32c: int | None = None) -> Content:
-        return _FileContent(self.root / file.key, crc32c, self.pace, self.checksums)
+        return _FileContent(self._prefix + file.key, crc32c, self.pace, self.checksums)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
         failures = []
@@ -262,10 +267,11 @@ def unfit(path: str) -> str:
     return ""
 
 
-class _FileContent(Frozen):
+@dataclass(frozen=True)
+class _FileContent:
     """The contents of a file, read when they are asked for and not known."""
 
-    path: Path
+    path: str
     noted: int | None  # the crc32c in a manifest
     pace: Pace
     checksums: Checksums
@@ -310,7 +316,8 @@ class _FileContent(Frozen):
                 yield buffer[:got]
 
 
-class _ObjectContent(Frozen):
+@dataclass(frozen=True)
+class _ObjectContent:
     """The contents of an object: its ETag in a listing, then a HEAD, then its bytes."""
 
     stored: Stored

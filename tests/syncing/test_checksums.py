@@ -39,7 +39,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     pieces = sides._FileContent.pieces
 
     def noted(self: sides._FileContent) -> Iterator[memoryview]:
-        names.append(self.path.name)
+        names.append(Path(self.path).name)
         return pieces(self)
 
     monkeypatch.setattr(sides._FileContent, "pieces", noted)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dsprep.errors import SourceError
 from dsprep.storage.stored import Stored
 from dsprep.syncing.sides import Directory, Prefix
 
@@ -37,6 +38,17 @@ def test_the_state_of_other_runs_is_no_part_of_a_directory(tmp_path: Path) -> No
     listing = Directory(tmp_path).list()
     assert (set(listing.files), listing.left) == (set(DATA), [])
     assert listing.unfinished == [".dsprep", ".val.dsprep", "a/b/.val.dsprep", "train/.dsprep"]
+
+
+@pytest.mark.parametrize("root", [".", "a", "a/b", "./a/", "/"])
+def test_contents_are_those_of_the_path_that_messages_name(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = Directory(Path(root)).content(Stored("no such/file", 1, 0.0))
+    with pytest.raises(SourceError) as raised:
+        content.md5()
+    assert str(raised.value).startswith(f"{Path(root) / 'no such/file'}: cannot be read")
 
 
 @pytest.mark.parametrize("target", ["nowhere", "loop", "file/below"])
