@@ -90,13 +90,13 @@ class Source(SourceOptions, ClassOptions):
 
     def class_names(self) -> tuple[str, ...] | None:
         """Return the given names of classes, which may be in a file; None if there are none."""
-        from dsprep.lists.store import classes_in, read_classes
-        from dsprep.places.files import read_beside
-        from dsprep.text import decode_text
-
         path = self.classes_file
         if not path:
             return _distinct(self.classes) if self.classes else None
+        from dsprep.lists.store import classes_in, read_classes  # imported late: loads polars
+        from dsprep.places.files import read_beside
+        from dsprep.text import decode_text
+
         if exists(path):
             return read_classes(path)
         return classes_in(decode_text(read_beside(self.root, path), path), path)

@@ -20,7 +20,7 @@ from dsprep.formats import shard_stem
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ByteRun, ShardStream, why_no_shard
 from dsprep.places.prefetch import AdjacentRows, OpenFiles, runs, unpack
-from dsprep.places.scan import RunAll
+from dsprep.places.scan import RunAll, importing_polars
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
@@ -261,19 +261,17 @@ def read_shards(
     """Make the catalog of shards, with the samples in the order of the shards."""
     # The paths of the samples are their keys, or the names in a `.lst` beside a RecordIO shard; if
     # neither exists, `STEM-0000012`: the stem of the shard and the number of the sample in it.
-    import polars as pl
-
-    from dsprep.catalog import Catalog, compact
-    from dsprep.places.files import with_sides_of_files
-
     findings: list[Finding] = []
     states: list[Facts] = []
     unpacked: list[tuple[int, int]] = []
-    keyed, is_labeled, rows = True, True, list[pl.DataFrame]()
+    keyed, is_labeled = True, True
+    rows: list[pl.DataFrame] = []
     names = short_names(shards.files)
     for first in range(0, len(names), _AT_ONCE):
         tasks = [(path, shards.layout) for path in shards.files[first : first + _AT_ONCE]]
-        for at, shard in enumerate(run_all(index_shard, tasks), first):
+        with importing_polars():
+            indexed = run_all(index_shard, tasks)
+        for at, shard in enumerate(indexed, first):
             path, count = shards.files[at], len(shard.offsets)
             why = why_no_shard(shard.passed_over, shard.members)
             if why and not shards.known:
@@ -285,6 +283,11 @@ def read_shards(
             keyed = keyed and bool(shard.keys.strip("\x00") or not count)
             is_labeled = is_labeled and len(shard.lengths) == count
             rows.append(_rows(at, names[at], shard, is_labeled))
+    import polars as pl
+
+    from dsprep.catalog import Catalog, compact
+    from dsprep.places.files import with_sides_of_files
+
     findings += [Finding("note", "", note) for note in _notes(shards, classes)]
     table = pl.concat(_with_equal_labels(rows, is_labeled), how="vertical_relaxed")
     del rows
