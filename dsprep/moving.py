@@ -303,7 +303,7 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
         extent = framed
     value = value if extent is value.extent else value._replace(extent=extent)
     value = measured_on(value, framed)
-    for each in value.items:
+    for each in () if isinstance(value.items, BoxesAlone) else value.items:
         if each.rle is not None and (each.rle.width, each.rle.height) != framed:
             own = _text((each.rle.width, each.rle.height))
             raise BadSample(f"has a mask of {own} pixels for an object, but {_text(framed)} itself")

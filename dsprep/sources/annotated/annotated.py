@@ -108,7 +108,7 @@ class AnnotatedReader(Wrapper):
                     yield found
                     continue
                 fields: dict[str, Any] = {"image": found, **(values[at] if values else {})}
-                effects = Counter[str]()
+                effects: Counter[str] | None = None
                 try:
                     if objects_at is not None:
                         fields[OBJECTS] = Objects() if places[at] is None else objects_at(at)
@@ -117,6 +117,7 @@ class AnnotatedReader(Wrapper):
                     if isinstance(self.masks, TableMasks):
                         fields[MASK] = self.masks.mask(number, found)
                     elif self.masks is not None:
+                        effects = Counter()
                         own = self.masks.mask(mask, fields.get(OBJECTS), effects)
                         fields |= {} if own is None else {MASK: own}
                 except BadSample as error:
@@ -127,7 +128,8 @@ class AnnotatedReader(Wrapper):
                     yield BadSample(f"its annotations cannot be read ({error.strerror})")
                 else:
                     sample = Sample(key_of(path), fields, id, path, "image")
-                    sample.effects = effects if any(effects.values()) else None
+                    if effects is not None and any(effects.values()):
+                        sample.effects = effects
                     yield self.typed(sample)
 
     def _values(self, place: Any) -> Mapping[str, Any]:
@@ -371,7 +373,8 @@ class _TakenImages(NamedTuple):
         # The last row is for images without annotations, whose number is -1.
         counts = {"objects": [*(scan.counts or nothing), 0], "texts": [*(scan.texts or nothing), 0]}
         sizes = pl.DataFrame(counts).cast(pl.Int64)
-        sizes = sizes[[number % sizes.height for number in self.numbers]]
+        own = pl.Series(self.numbers, dtype=pl.Int64)
+        sizes = sizes[own.replace(_NONE, sizes.height - 1)]
         digest = sha256(scan.digest.encode())
         if masks is not None:
             sizes = sizes.with_columns(pl.Series("masks", masks.sizes, dtype=pl.Int64))

@@ -271,8 +271,8 @@ class _Read:
         return repr(next(found, code))
 
     def image(self, file_number: int, file: CocoFile, item: Mapping[str, Any]) -> None:
-        self.is_lvis = self.is_lvis or "neg_category_ids" in item
         if not item.keys() <= _OF_IMAGES:
+            self.is_lvis = self.is_lvis or "neg_category_ids" in item
             self.left_out["images"].update(item.keys() - _OF_IMAGES)
         number = len(self.names)
         id = self.code(item["id"])
@@ -432,7 +432,8 @@ def scan_coco(
     is_label = pl.col("is_label") == 1
     if 10 * table.filter(is_label).select("file", "image").n_unique() < len(read.names):
         is_label = pl.lit(False)  # objects that lack their box, whose images are rejects
-    of_objects, of_labels = ({*table.filter(each)["file"]} for each in (~is_label, is_label))
+    kinds = ~is_label, is_label
+    of_objects, of_labels = ({*table.filter(each)["file"].unique()} for each in kinds)
     joining = {at for at, file in enumerate(files) if file.joins}
     is_alone, captions = read.move_images(len(files), of_objects - joining, of_labels | joining)
     names, ids, numbers = _classes(read.categories, classes, where)

@@ -293,6 +293,8 @@ def files_with_sides(source: Source, files: Files, jsons: Sequence[str]) -> list
     """Return files as they are scanned: with the directories of their images, and their sides."""
     from dsprep.sources.annotated.coco import CocoFile
 
+    if not jsons:
+        return []
     by_name: dict[str, list[str]] = {}
     for directory in {path.rpartition("/")[0] for path in files.table["path"].to_list()}:
         by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
