@@ -315,8 +315,9 @@ def _count_odd(value: Objects, size: tuple[int, int], effects: Counter[str]) -> 
     right, bottom = size[0] + _SLACK, size[1] + _SLACK
     if isinstance(value.items, BoxesAlone):
         left, top, across, down = value.items.summary.around
-        is_inside = left >= -_SLACK and top >= -_SLACK and across <= right and down <= bottom
-        if is_inside and not value.items.summary.is_any_flat:
+        if left >= -_SLACK and top >= -_SLACK and across <= right and down <= bottom:
+            if value.items.summary.flat:
+                effects[_FLAT] += value.items.summary.flat
             return
     for each in value.items:
         x0, y0, x1, y1 = each.box

@@ -114,18 +114,18 @@ def parse_boxes(
     flat = (pl.col("x") >= pl.col("right")) | (pl.col("y") >= pl.col("bottom"))
     images = pl.Series(range(len(counts)), dtype=pl.UInt32).repeat_by(pl.Series(counts)).explode()
     known = table.with_columns(flat=flat, image=images).group_by("image", maintain_order=True).agg(
-        *(pl.col("text"), pl.min("x", "y"), pl.max("right", "bottom", "flat")),
+        *(pl.col("text"), pl.min("x", "y"), pl.max("right", "bottom"), pl.sum("flat")),
         *(pl.min("number").alias("least"), pl.max("number").alias("most")),
         is_whole=pl.col("text").is_not_null().all(),
     )  # fmt: skip
     known = known.with_columns(pl.col("text").list.join(","))
     found = list[BoxesAlone | None]()
     stop = 0
-    for count, (_, text, *around, is_flat, least, most, is_whole) in zip(
+    for count, (_, text, *around, flat, least, most, is_whole) in zip(
         counts, known.iter_rows(), strict=True
     ):
         part, stop = slice(stop, stop + count), stop + count
-        summary = BoxSummary(text, tuple(around), is_flat, (least, most))
+        summary = BoxSummary(text, tuple(around), flat, (least, most))
         found.append(BoxesAlone(find, part, summary) if is_whole else None)
     return found
 

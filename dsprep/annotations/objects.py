@@ -130,7 +130,7 @@ class BoxSummary(NamedTuple):
 
     text: str  # the items of the list that :func:`to_json` makes of them
     around: Box  # the smallest box around them
-    is_any_flat: bool  # whether some have no width or no height
+    flat: int  # how many have no width or no height
     numbers: tuple[int, int]  # the least class number, and the largest
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.annotations.coco import parse, parse_boxes
-from dsprep.annotations.objects import Objects, to_json
+from dsprep.annotations.objects import Object, Objects, to_json
+from dsprep.images.transform import Encoded
+from dsprep.moving import make_mover
+from dsprep.sample import Sample
+from dsprep.schema import Field, Schema
 
 CLASSES = {1: 0, 3: 1, 10**17: 2, "4": 3, 2**80: 4}
 PLAIN = '{"id": 7, "image_id": 1, "category_id": 3, "bbox": [0.5, 2, 17.42, 0.0], "area": 99.8}'
@@ -60,6 +66,26 @@ def test_boxes_are_what_they_are_one_by_one(texts: list[str]) -> None:
             objects = Objects(parse([text], CLASSES))
             assert repr(objects.items) == repr((*boxes,))
             assert to_json(Objects(boxes)) == to_json(objects)
+
+
+def moved(items: Sequence[Object], size: tuple[int, int]) -> tuple[str, Counter[str] | None]:
+    """Objects as they are written with an image that stays as it is, and what was counted."""
+    move = make_mover(Schema((Field("objects", "objects"),)), None, 10**7)
+    assert move is not None
+    sample = Sample("a", {"objects": Objects(items, (float(size[0]), float(size[1])))})
+    move(sample, b"", Encoded("png", b"", *size), None)
+    return to_json(sample.fields["objects"]), sample.effects
+
+
+box = st.lists(st.sampled_from(["0", "0.5", "4", "31.99", "41", "41.5"]), min_size=4, max_size=4)
+
+
+@given(st.lists(box, min_size=1), st.sampled_from([(40, 30), (80, 90)]))
+def test_boxes_are_counted_as_objects_are(sides: list[list[str]], size: tuple[int, int]) -> None:
+    said = [f'{{"category_id": 1, "bbox": [{", ".join(each)}]}}' for each in sides]
+    (boxes,) = parse_boxes(said, [len(said)], CLASSES)
+    assert boxes is not None
+    assert moved(boxes, size) == moved(parse([each.encode() for each in said], CLASSES), size)
 
 
 @pytest.mark.parametrize(
