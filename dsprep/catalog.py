@@ -73,10 +73,14 @@ class Annotated(NamedTuple):
         """Whether `sizes` tells the bytes of all that images have besides their pixels."""
         return self.sizes is not None and not self.has_fields
 
-    def place(self, number: int) -> tuple[int, Any]:
-        """Return what tells a reader the annotations of an image; None if it has none."""
-        own = self.numbers[number]
-        return number, None if own < 0 else self.places[own] if self.places else own
+    def located(self, numbers: Sequence[int]) -> list[tuple[int, Any]]:
+        """Return what tells a reader the annotations of each image; None if it has none."""
+        known = [self.numbers[number] for number in numbers]
+        places = self.places or range(max(known, default=0) + 1)
+        return [
+            (number, None if own < 0 else places[own])
+            for number, own in zip(numbers, known, strict=True)
+        ]
 
 
 class Inferred(NamedTuple):
@@ -203,7 +207,7 @@ class Catalog(Frozen, eq=False):
         if "label" in columns:
             labels = [tuple(label) for label in columns["label"]]
         if self.annotated is not None:
-            columns["annotation"] = list(map(self.annotated.place, columns["annotation"]))
+            columns["annotation"] = self.annotated.located(columns["annotation"])
         ids, paths, sizes = (columns[name] for name in ("index", "path", "size"))
         names = (*PLACE_COLUMNS, *ANNOTATION_COLUMNS, *COPY_COLUMNS)
         places = (columns.get(name, ()) for name in names)

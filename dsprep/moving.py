@@ -287,7 +287,7 @@ def _measured(value: Objects, size: tuple[int, int], turn: int, frame: Frame) ->
             raise BadSample(f"its annotations are for an image of {_text(extent)} pixels, not of "
                             f"--annotation-size {frame.size}: give listed")  # fmt: skip
         extent = frame.extent
-    if frame.size is None and extent not in (None, SHARES, framed):
+    if frame.size is None and extent not in (None, framed, SHARES):
         if stored == size or extent not in (size, stored):
             raise BadSample(
                 f"its annotations are for an image of {_text(extent)} pixels, and it has "

@@ -33,10 +33,8 @@ _DROPPED = "object dropped, as too little of it was left in its image"
 
 def measured_on(objects: Objects, extent: Extent) -> Objects:
     """Return objects in the pixels of a picture, having been measured on another size of it."""
-    if objects.extent is None:
-        return objects._replace(extent=extent)
-    if objects.extent == extent:
-        return objects
+    if objects.extent is None or objects.extent == extent:
+        return Objects(objects.items, extent)
     across, down = (new / old for new, old in zip(extent, objects.extent, strict=True))
     items = []
     for each in objects.items:

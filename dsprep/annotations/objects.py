@@ -23,7 +23,6 @@ Polygon: TypeAlias = tuple[float, ...]
 """x and y of each corner, in turn."""
 
 FLAGS = ("crowd", "difficult", "truncated", "group_of")
-_FLAGS = frozenset(FLAGS)
 APART = frozenset({"crowd", "difficult", "group_of"})
 """Flags of objects that are not like others: no training takes them for ordinary ones."""
 PARTS = ("polygons", "rle", "keypoints", "id", "area", "more")
@@ -49,6 +48,7 @@ SHARES: Extent = _Shares((1.0, 1.0))
 MOST_CLASSES = 1 << 20
 """How many classes there may be if nothing names them."""
 
+_ALL = frozenset((*FLAGS, *PARTS))
 _DIGITS = 6  # decimal places by which boxes are compared
 _LARGEST = 2.0**31  # pixels; what is further out is damage
 _MOST_PIXELS = 1 << 28  # largest number of pixels in the mask of an object
@@ -103,7 +103,8 @@ class BoxesAlone(Sequence[Object]):
         self._find, self._part = find, part
 
     def __len__(self) -> int:
-        return len(range(self._part.start, self._part.stop))
+        count: int = self._part.stop - self._part.start
+        return count
 
     def __getitem__(self, at: Any) -> Any:
         return self._made()[at]
@@ -303,9 +304,9 @@ def fitted(
     Objects whose flag is not kept would look like ordinary ones. They are dropped, unless
     ``keeps_apart``.
     """
-    gone = [part for part in PARTS if part not in kept]
-    if not gone and _FLAGS.issubset(kept):
+    if _ALL.issubset(kept):
         return objects
+    gone = [part for part in PARTS if part not in kept]
     items = []
     for each in objects.items:
         if each.flags and (lost := sorted((each.flags & APART).difference(kept))):
@@ -474,7 +475,7 @@ def box_of_sides(values: Any) -> Box:
 
 def extent_of_pixels(objects: Objects) -> None:
     """Refuse objects whose coordinates are no pixels, because their sample has no image."""
-    if objects.extent == SHARES and objects.items:
+    if isinstance(objects.extent, _Shares) and objects.items:
         raise BadSample("has boxes in shares of the size of its image, and no image that tells it")
 
 

@@ -268,8 +268,8 @@ class WebDataset(Format):
             return len(members)
         return sum(rank < others[0] for rank in own)
 
-    def _written_objects(self, stem: bytes, sample: Sample) -> Iterator[bytes]:
-        fields = sample.fields
+    def _written_objects(self, stem: bytes, sample: Sample) -> list[bytes]:
+        fields, parts = sample.fields, list[bytes]()
         for extension, items in self._objects.items():
             texts = [key + write(fields[name]) for name, key, write in items if name in fields]
             if self.metadata and extension == _JSON:
@@ -277,9 +277,9 @@ class WebDataset(Format):
                 texts += [text for key, text in self._bookkeeping(sample) if key not in used]
             if texts:
                 data = f"{{{','.join(texts)}}}".encode()
-                yield tar.member(stem + extension.encode(), len(data))
-                yield data
-                yield tar.padding(len(data))
+                size = len(data)
+                parts += (tar.member(stem + extension.encode(), size), data, tar.padding(size))
+        return parts
 
     def _bookkeeping(self, sample: Sample) -> Iterator[tuple[str, str]]:
         """Write the file name and the class name of a sample."""

@@ -223,8 +223,9 @@ class _Facts:
         if sample.effects:
             written.effects.update(sample.effects)
         if self._layout is not None and (value := sample.fields.get(self._objects)) is not None:
-            written.objects += len(value.items)
-            written.with_objects += bool(value.items)
+            count = len(value.items)
+            written.objects += count
+            written.with_objects += count > 0
         if self._expected is not None and self._expected not in sample.fields:
             written.unlabeled += 1
         if self._class is not None and sample.class_name is not None:

@@ -124,6 +124,18 @@ class Reading(Frozen):
         if self.raw:
             sample.fields, sample.image = fields, image
             return sample
+        if self._nested:
+            self._read_nested(sample, fields)
+        if self._objects is not None and self._objects not in fields:
+            fields[self._objects] = Objects()  # an image whose source has no entry has no objects
+        if not fields.keys() >= self.required:
+            raise Misfit(self._lacks(sorted(self.required - fields.keys())))
+        sample.fields = fields
+        sample.image = self.schema.image if self.schema.image in fields else None
+        return sample
+
+    def _read_nested(self, sample: Sample, fields: dict[str, Value]) -> None:
+        """Read the fields that are parts of others."""
         # JSON may have hundreds of parts: it is parsed once, and not for each of them.
         wholes = {raw: parsed(sample.fields.get(raw)) for raw in self._wholes}
         for raw, keys in self._keys.items():
@@ -135,13 +147,6 @@ class Reading(Frozen):
                     fields[column.name] = convert(value)
                 except (ValueError, TypeError, OverflowError, LookupError) as error:
                     raise _misfit(column, value, error) from None
-        if self._objects is not None and self._objects not in fields:
-            fields[self._objects] = Objects()  # an image whose source has no entry has no objects
-        if not fields.keys() >= self.required:
-            raise Misfit(self._lacks(sorted(self.required - fields.keys())))
-        sample.fields = fields
-        sample.image = self.schema.image if self.schema.image in fields else None
-        return sample
 
     def _lacks(self, names: Sequence[str]) -> str:
         shown = ", ".join(map(repr, names))

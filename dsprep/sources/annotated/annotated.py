@@ -107,7 +107,9 @@ class AnnotatedReader(Wrapper):
                 if not isinstance(found, bytes):
                     yield found
                     continue
-                fields: dict[str, Any] = {"image": found, **(values[at] if values else {})}
+                fields: dict[str, Any] = {"image": found}
+                if values:
+                    fields.update(values[at])
                 effects: Counter[str] | None = None
                 try:
                     if objects_at is not None:

@@ -274,22 +274,20 @@ class _Read:
         if not item.keys() <= _OF_IMAGES:
             self.is_lvis = self.is_lvis or "neg_category_ids" in item
             self.left_out["images"].update(item.keys() - _OF_IMAGES)
-        number = len(self.names)
-        id = self.code(item["id"])
+        number, id = len(self.names), self.code(item["id"])
         if self.images.setdefault((file_number, id), number) != number:
             raise SourceError(
                 f"{file.path}: several images have the id {item['id']!r:.60}: number each"
             )
         name = str(item.get("file_name") or item.get("coco_url") or item["file_name"])
-        below = posixpath.join(file.below, name) if file.below else name
-        is_there = below in self.known
-        self.names.append(below if is_there else name)
-        if is_there:
-            self.starts[file_number] = file.below
+        if file.below and (below := posixpath.join(file.below, name)) in self.known:
+            self.starts[file_number], name = file.below, below
+        self.names.append(name)
         width, height = item.get("width") or 0, item.get("height") or 0
-        if int(width) < 0 or int(height) < 0:
+        place = id, file_number, int(width), int(height)
+        if place[2] < 0 or place[3] < 0:
             raise ValueError(f"its size is {width!r:.40} x {height!r:.40}")
-        self.places.extend((id, file_number, int(width), int(height)))
+        self.places.extend(place)
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
         self.left_out["categories"].update(item.keys() - _OF_CATEGORIES)

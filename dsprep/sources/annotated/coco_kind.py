@@ -300,7 +300,8 @@ def files_with_sides(source: Source, files: Files, jsons: Sequence[str]) -> list
         by_name.setdefault(directory.rpartition("/")[2], []).append(directory)
     top, found = full_path(source.root), []
     for path, side in zip(jsons, _sides_of(jsons), strict=True):
-        beside = full_path(os.path.dirname(path) or ".").removeprefix(top).lstrip("/")
+        directory, within = full_path(os.path.dirname(path) or "."), f"{top.rstrip('/')}/"
+        beside = directory.removeprefix(within) if directory.startswith(within) else ""
         own = by_name.get(_side_of(path), []) if not path.endswith(_ROBOFLOW) else [beside]
         data = None if files.texts is None else files.texts[below(top, path)]
         found.append(CocoFile(path, own[0] if len(own) == 1 else beside, side, data))
