@@ -250,7 +250,7 @@ def sample_finisher(
     """
     images, layout = pipeline.images, pipeline.layout
     name, fit = _namer(pipeline), _fitter(pipeline)
-    names_all = pipeline.key == "index" or _counts_by_key(pipeline)
+    renames = pipeline.key == "index" or _counts_by_key(pipeline)  # not only copies
     make_image, make_copy = image_maker(pipeline), _copy_maker(pipeline)
     check = _checker(pipeline)
     move, move_copy = _movers(pipeline)
@@ -264,7 +264,7 @@ def sample_finisher(
         if isinstance(sample, BadSample):
             return sample
         key = sample.key
-        if copy or names_all:
+        if copy or renames:
             name(sample, copy)
         if not looks or sample.image is None:
             if copy:

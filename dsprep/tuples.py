@@ -2,21 +2,28 @@
 
 `typing.NamedTuple` compiles a constructor and five more functions for each class, which takes 0.2
 ms, and a command makes about a hundred classes before it begins. Here, all of them share these
-functions, and a constructor is compiled when its class is first called.
+functions, and a constructor is compiled when its class is first called. Type checkers alone refuse
+what is wrong in a class, such as a field without a default after one that has it.
 """
 
 from __future__ import annotations
 
+import sys
 from _collections import _tuplegetter  # type: ignore[import-not-found]  # that of `namedtuple`
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
+
+_Unexpected = TypeError if sys.version_info >= (3, 13) else ValueError  # as `typing` raises it
 
 
 class _LateConstructor:
     """The ``__new__`` of a class, until it is asked for."""
 
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._owner = owner
+
     def __get__(self, instance: object, kind: Any) -> Callable[..., Any]:
-        owner = next(each for each in kind.__mro__ if vars(each).get("__new__") is self)
+        owner = self._owner  # two threads may both be here, and then compile the same
         names = "".join(f"{name}, " for name in owner._fields)
         make: Any = eval(f"lambda _kind, {names}: _new(_kind, ({names}))", {"_new": tuple.__new__})
         make.__name__, make.__qualname__ = "__new__", f"{owner.__name__}.__new__"
@@ -55,7 +62,7 @@ class _NamedTuple(tuple[Any, ...], metaclass=_TupleKind):
     def _replace(self, /, **values: Any) -> Self:
         made = self._make(map(values.pop, self._fields, self))
         if values:
-            raise ValueError(f"Got unexpected field names: {list(values)!r}")
+            raise _Unexpected(f"Got unexpected field names: {list(values)!r}")
         return made
 
     __replace__ = _replace

@@ -439,7 +439,7 @@ class ShardStream:
         return self._block[self._at : self._at + count]
 
     def held(self) -> tuple[bytes, int]:
-        """Return the block that was read last, and how much of it lies behind the stream."""
+        """Return the block that was read last, and where in it the stream is."""
         return self._block, self._at
 
     def skip(self, count: int, what: str) -> None:

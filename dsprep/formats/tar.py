@@ -137,7 +137,7 @@ class Member(NamedTuple):
     data: bytes  # its bytes; empty if they were skipped
 
 
-# those of a member, which is made of them only where it is kept
+# the fields of `Member` in their order: a bare tuple is faster to make
 MemberFields: TypeAlias = tuple[int, str, int, int, int, bytes]
 
 

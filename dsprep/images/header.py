@@ -154,7 +154,7 @@ _JPEG_SEGMENT = struct.Struct(">BBH")  # 0xff, marker, length
 _JPEG_FRAME = struct.Struct(">BHH")  # bits of a sample, height, width
 
 # Above what any camera writes; only there to end early on files made to take long.
-JPEG_MAX_SEGMENTS = 10_000
+JPEG_MAX_SEGMENTS = 10_000  # up to the frame header, and from there up to the scan
 
 
 def _jpeg_find(data: bytes, wanted: frozenset[int], position: int = 2) -> tuple[int, int]:

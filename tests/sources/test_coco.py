@@ -6,6 +6,7 @@ import json
 import shutil
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,8 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.places.names import usual_side
 from dsprep.sources.annotated import coco as module
 from dsprep.sources.annotated import json_file
+from dsprep.sources.annotated.coco_kind import files_with_sides
+from dsprep.sources.source import Source
 from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, told, write
 from tests.sources.mask_sets import png
 
@@ -703,3 +706,12 @@ def test_keypoints_are_added_to_what_instances_tell(tmp_path: Path) -> None:
     other.rename(other.with_name("person_keypoints_val2017.json"))
     with pytest.raises(SourceError, match=r"val2017\.json: has keypoints of images that no file"):
         read(root)
+
+
+def test_a_json_in_a_directory_called_similarly_lies_elsewhere(tmp_path: Path) -> None:
+    root = write(tmp_path / "im", {"1.jpg": None})
+    beside = write(tmp_path / "images", {"all.json": coco(["1.jpg"], [box(1, 1)])}) / "all.json"
+    source = Source(str(root))
+    files = SimpleNamespace(table=pl.DataFrame({"path": ["1.jpg"]}), texts=None)
+    (found,) = files_with_sides(source, files, [str(beside)])  # type: ignore[arg-type]
+    assert found.below == ""

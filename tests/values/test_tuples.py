@@ -114,3 +114,12 @@ def test_is_made_without_its_constructor() -> None:
     match made:
         case Bare(taken, second=other):
             assert (taken, other) == (first, second)
+
+
+def test_two_threads_may_ask_for_the_constructor_at_once() -> None:
+    class Bare(NamedTuple):
+        first: int
+
+    asked_before = vars(Bare)["__new__"]
+    assert Bare(1) == Bare(first=1)
+    assert asked_before.__get__(None, Bare)(Bare, 1) == Bare(1)
