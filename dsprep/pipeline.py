@@ -38,6 +38,7 @@ from dsprep.images.transform import (
     require_readable,
 )
 from dsprep.moving import AS_SHOWN, Frame, Mover, further_images, make_mover
+from dsprep.patterns import pattern
 from dsprep.rows import Reader, Rows
 from dsprep.sample import (
     UNKNOWN_IMAGE,
@@ -555,8 +556,8 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> TriedSamples:
 # Fields that depend on the geometry of the image
 
 _LOOKED_AT = 1 << 16  # bytes of a text that are judged
-_NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_NUMBER = pattern(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+_CONTROL = pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 # Words in the name of a number that is a place or a size.
 _COORDINATE = (

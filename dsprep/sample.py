@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dsprep.patterns import pattern
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +79,7 @@ OTHER_IMAGES = {
 """Extensions of images that dsprep does not decode, in lower case, and what these are."""
 
 
-_COPY = re.compile(r"_aug[0-9]+(\.[^./]*)?\Z")  # what `copy_name` adds
+_COPY = pattern(r"_aug[0-9]+(\.[^./]*)?\Z")  # what `copy_name` adds
 
 
 @dataclass(slots=True)

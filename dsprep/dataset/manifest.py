@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from dsprep.findings import Reject
 from dsprep.formats import FORMATS, divides
 from dsprep.frozen import Frozen
 from dsprep.images.header import DEFAULT_MAX_PIXELS
+from dsprep.patterns import pattern
 from dsprep.schema import Choice, Schema
 from dsprep.storage.files import open_file, read_bytes
 from dsprep.storage.local import LONGEST_NAME, SCRATCH
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 VERSION = 2
 
-NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")  # what the names of shards end in
-_SAFE = re.compile(r"\w[^/\0]{0,199}")
-_CRC32C = re.compile("[0-9a-f]{8}")
+NUMBERS = pattern(r"[-_.]*(\d+-of-\d+|\d*)$")  # what the names of shards end in
+_SAFE = pattern(r"\w[^/\0]{0,199}")
+_CRC32C = pattern("[0-9a-f]{8}")
 
 # The types of values, as users know them.
 _JSON: dict[type, str] = {dict: "a JSON object", list: "a list", str: "a text"}

@@ -8,11 +8,12 @@ Tests: tests/formats; test_contract.py and test_sizes.py run for each format.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dsprep.patterns import pattern
 
 if TYPE_CHECKING:
     from dsprep.formats.base import Format
@@ -74,8 +75,8 @@ TABLES = _Formats(_TABLES)
 ARROW = (".arrow", ".feather")
 """The ends of names of Arrow's files, which are read as those of Parquet and not written."""
 
-_NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
-_CHUNK = re.compile(r"chunk-\d+-\d+(?:\.zstd(?::\d+)?)?\.bin$")  # litdata, writer.py
+_NUMBERED = pattern(r"-\d{5}-of-\d{5}$")
+_CHUNK = pattern(r"chunk-\d+-\d+(?:\.zstd(?::\d+)?)?\.bin$")  # litdata, writer.py
 
 
 def suffixes() -> str:

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from dsprep.annotations.mxnet import in_shares, is_detection_label, is_sized_header
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.values import format_number
+from dsprep.patterns import pattern
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL
 from dsprep.tuples import NamedTuple
@@ -36,9 +37,9 @@ TEXT_MULTILABEL = "groundtruth/text-classification-multilabel"
 _LARGEST = 2**53
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
 _LONGEST = 1 << 26  # characters of a line
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+_NUMBER = pattern(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 _BOX = ("left", "top", "width", "height")
-_REFERRING = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
+_REFERRING = pattern(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
 class AugmentedLine(NamedTuple):

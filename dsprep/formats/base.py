@@ -8,7 +8,6 @@ shard back. The other formats bring a writer of their own.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from dsprep.errors import OptionError
 from dsprep.frozen import Frozen
 from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape
+from dsprep.patterns import pattern
 from dsprep.printable import json_values
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SIZES = ("height", "width", "channels")  # facts that the shape of bare pixels consists of
 # the place of the number in a pattern of names of shards
-NUMBER_IN_NAME = re.compile(r"\{i(?::0([1-9])d)?\}")
+NUMBER_IN_NAME = pattern(r"\{i(?::0([1-9])d)?\}")
 LONGEST_FACT = 64  # bytes of the longest fact of an image, a SHA-256
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from dsprep.formats.listing import SIDE, File, Listed, Samples, side_directory, 
 from dsprep.formats.values import extension_of, json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
+from dsprep.patterns import pattern
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Meaning, Schema
 from dsprep.units import format_some
@@ -45,7 +45,7 @@ _LONGEST_ENDING = 200
 _LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
 _LONGEST_PATH = 3072  # bytes of a path below a folder, of `PATH_MAX`: 1,024 are for the folder
 _DEEPEST = 64  # directories that may lie in each other
-_NO_NAME = re.compile("[\x00\ud800-\udfff]")
+_NO_NAME = pattern("[\x00\ud800-\udfff]")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import TypeAlias
 
 from dsprep.errors import SourceError
+from dsprep.patterns import pattern
 from dsprep.storage.files import open_file
 from dsprep.tuples import NamedTuple
 
 # What `datasets` takes for the name of a side of a split (its data_files.py).
-SIDE = re.compile(
+SIDE = pattern(
     r"(?:^|[-._ 0-9])(train|training|validation|valid|dev|val|test|testing|eval|evaluation)"
     r"(?:[-._ 0-9]|$)"
 )

@@ -23,6 +23,7 @@ from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, DsprepError, SourceError, source_errors
 from dsprep.extras import pip_install
+from dsprep.patterns import pattern
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.storage.stored import Facts
 from dsprep.units import format_extensions
@@ -78,7 +79,7 @@ _KINDS: dict[bytes, tuple[str, Callable[[], Any]]] = {
 
 # RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
 # may be the length of a TFRecord's first record, but its checksum then never passes for the last.
-_GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\0\2\4]", re.DOTALL)
+_GZIP = pattern(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\0\2\4]", re.DOTALL)
 
 # RFC 1950, 2.2: deflate with the usual window, at each level. TensorFlow has these, too. The length
 # of a record, or a name in a tar, may begin alike, but does not decompress.

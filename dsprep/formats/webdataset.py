@@ -29,6 +29,7 @@ from dsprep.formats.base import (
 from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
 from dsprep.images.header import sniff
 from dsprep.images.pixels import Shape, pack_npy
+from dsprep.patterns import pattern
 from dsprep.sample import (
     IMAGE_EXTENSIONS,
     IMAGE_KINDS,
@@ -68,9 +69,9 @@ _NAMED = {
 }
 
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
-_EXACT = re.compile(r"[^\s./\0]+([.][^\s./\0]+)*")
+_EXACT = pattern(r"[^\s./\0]+([.][^\s./\0]+)*")
 _LONGEST_EXACT = 50
-_PASSED_OVER = re.compile(r"__[^/]*__($|/)")
+_PASSED_OVER = pattern(r"__[^/]*__($|/)")
 
 _Member: TypeAlias = tuple[
     str | None, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None

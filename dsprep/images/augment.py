@@ -8,13 +8,13 @@ that pixels are interpolated once.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.errors import OptionError
 from dsprep.frozen import Frozen
+from dsprep.patterns import pattern
 from dsprep.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ FORMS = " ".join(
 """The forms of all operations on the command line, for help."""
 
 _MOVING = frozenset({"crop", "rotate", "shift", "shear", "zoom", "hflip", "vflip"})
-_FORM = re.compile(r"([a-z]+)(?:=(.*))?")
+_FORM = pattern(r"([a-z]+)(?:=(.*))?")
 
 
 def parse_ops(text: str) -> dict[str, float]:

@@ -19,6 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from dsprep.errors import BadImage
+from dsprep.patterns import pattern
 from dsprep.tuples import NamedTuple
 
 # Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
@@ -358,7 +359,7 @@ def _tiff_missing(data: bytes) -> str | None:
 # AVIF: boxes of size, name and content, as in MP4. The first, "ftyp", tells the brands; "meta" has
 # the properties of images. Of these, "ispe" is a size, and the largest is that of the whole image.
 _BOX = struct.Struct(">I4s")
-_BOX_NAME = re.compile(rb"[a-zA-Z0-9 ]{4}")
+_BOX_NAME = pattern(rb"[a-zA-Z0-9 ]{4}")
 _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"})
 _MAX_BRANDS = 64
@@ -432,8 +433,8 @@ def _jp2_size(data: bytes) -> tuple[int, int]:
 
 # PBM, PGM and PPM: the kind of pixel; width, height and, except for PBM, the largest value, with
 # blanks or comments before each; one blank; the pixels, which are text in the first three kinds.
-_PPM_BEGIN = re.compile(rb"P[1-6][ \t\r\n#]")
-_PPM_NUMBER = re.compile(rb"(?:[ \t\r\n]|#[^\r\n]*[\r\n])+([0-9]{1,9})(?=[ \t\r\n#])")
+_PPM_BEGIN = pattern(rb"P[1-6][ \t\r\n#]")
+_PPM_NUMBER = pattern(rb"(?:[ \t\r\n]|#[^\r\n]*[\r\n])+([0-9]{1,9})(?=[ \t\r\n#])")
 
 
 def _ppm_header(data: bytes) -> tuple[int, int, int, int]:

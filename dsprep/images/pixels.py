@@ -12,14 +12,15 @@ import re
 import struct
 
 from dsprep.errors import OptionError
+from dsprep.patterns import pattern
 from dsprep.tuples import NamedTuple
 
 RAW, RAW_CHW = "raw", "raw-chw"  # types of fields, and what `--encode` takes
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
 _PORTABLE = {1: b"P5", 3: b"P6"}  # PGM and PPM: bare pixels behind a short head
-_GIVEN = re.compile(r"[1-9]\d{0,5}x[1-9]\d{0,5}(x[1-9]\d{0,5})?")
+_GIVEN = pattern(r"[1-9]\d{0,5}x[1-9]\d{0,5}(x[1-9]\d{0,5})?")
 # what NumPy writes of an array of bytes, in version 1.0 of its format
-_NPY = re.compile(
+_NPY = pattern(
     rb"\x93NUMPY\x01\x00..\{'descr': '\|u1', 'fortran_order': False, "
     rb"'shape': \((\d{1,6}), (\d{1,6})(?:, (\d{1,6}))?\), \} *\n",
     re.DOTALL,

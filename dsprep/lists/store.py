@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +26,7 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.frozen import Frozen
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.opening import opened
+from dsprep.patterns import pattern
 from dsprep.printable import json_values
 from dsprep.storage.files import is_file, require_disk, system_path
 from dsprep.storage.local import (
@@ -142,7 +142,7 @@ def classes_in(text: str, path: str, gaps: bool = False) -> tuple[str, ...]:
     return tuple(names)
 
 
-_NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+_NUMBER = pattern(r"\s*[0-9]{1,9}\s*")
 
 
 def _names_by_number(text: str, path: str) -> list[str]:

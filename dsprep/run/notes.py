@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -24,6 +23,7 @@ from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DestinationError, SourceError
 from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.frozen import Frozen
+from dsprep.patterns import pattern
 from dsprep.plan.destination import Destination
 from dsprep.run.hold import Hold
 from dsprep.run.part import Part
@@ -37,7 +37,7 @@ RUN, RECEIPTS, REPLACED, HOLDER = "run.json", "receipts", "replaced.json", "hold
 REPLACED_LISTING = f"replaced.{LISTING}"  # of a folder on S3, whose files stay
 PLAN, LEASES = "plan.zip", "leases"  # of a run in parts
 NOWHERE: Mapping[str, str] = {}
-_UNIT = re.compile("units-[0-9]{6,}")  # the name of a unit of a folder
+_UNIT = pattern("units-[0-9]{6,}")  # the name of a unit of a folder
 # What reading a note raises that is cut short, or that dsprep did not write.
 _DAMAGED = LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
 

@@ -87,7 +87,7 @@ _OF_CLASSES = pattern(r"(?:[^,\r\n]+,[ \t]*\d{1,6}[ \t]*(?:\r?\n|$)){1,5}")
 _ARCHIVE = pattern(r"(?i)\.(?:zip|tar|tgz|tar\.gz)$")
 _CELLS = pattern(r"[,;\t| ]+")
 _STRING = pattern(r'"((?:[^"\\]|\\.){1,300})"')
-_NAME_IN_MAT = re.compile(rb"[\w./ -]{3,200}")
+_NAME_IN_MAT = pattern(rb"[\w./ -]{3,200}")
 _COUNT = pattern(r"#\d+$")  # how Flickr's captions number those of an image
 
 

@@ -12,7 +12,6 @@ import errno
 import fcntl
 import io
 import os
-import re
 import shutil
 import stat
 import time
@@ -27,6 +26,7 @@ from google_crc32c import extend
 
 from dsprep.errors import DestinationError, source_errors
 from dsprep.opening import GivenPath, as_given, opened
+from dsprep.patterns import pattern
 from dsprep.storage.store import LARGEST as LARGEST
 from dsprep.storage.stored import combine_all
 from dsprep.units import format_size
@@ -43,7 +43,7 @@ _ATTEMPTS = 100  # how often to make a hidden directory that others remove at th
 
 # Paths of streams that a user gave to this process: `<(command)` is `/dev/fd/63`.
 _OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-_STREAM = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/(\d+)")
+_STREAM = pattern(r"/dev/stdin|/(?:dev|proc/self)/fd/(\d+)")
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",

@@ -21,3 +21,9 @@ def test_a_pattern_is_compiled_when_it_is_used(monkeypatch: pytest.MonkeyPatch) 
     assert found.fullmatch("ab.jpg") is None
     assert found.sub(r"\1.png", "a.jpg") == "a.png"
     assert pickle.loads(pickle.dumps(found)).search("b.jpg")
+
+
+def test_a_pattern_of_bytes() -> None:
+    found = pattern(rb"(?m)^names\s*:", re.IGNORECASE)
+    assert found.search(b"path: a\nNames: b")
+    assert not found.match(b"path: a\nNames: b")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsprep.formats.augmented import MANIFESTS
+from dsprep.patterns import pattern
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsprep.sources.annotated.annotated import Scan
     from dsprep.sources.source import Source
 
-_DRAWN = re.compile(rb'"(?:image_size|internal-color-map)"\s*:')  # boxes, or masks
+_DRAWN = pattern(rb'"(?:image_size|internal-color-map)"\s*:')  # boxes, or masks
 
 
 class GroundTruthKind(AnnotationKind):

@@ -32,12 +32,12 @@ CONFIGS = ("data.yaml", "data.yml", "dataset.yaml", OBJ_DATA)
 _LABEL = pattern(r"(?:^|/)labels/(?:.*/)?[^/]+\.txt$")
 _OF_DOTA = pattern(r"(?:^|/)labelTxt[^/]*/")
 _TEXT = pattern(r"(?i)\.txt$")
-_ROW = re.compile(rb"\d+(?:\.0*)?(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){4,}")
+_ROW = pattern(rb"\d+(?:\.0*)?(?:[ \t]+[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?){4,}")
 _ROWS = 5  # rows that are looked at
 _CONFIGS_READ = 3  # files such as data.yaml that are read
-_OF_CONFIG = re.compile(rb"(?m)^(?:names|nc)[ \t]*:|^(?:classes|names)[ \t]*=")
+_OF_CONFIG = pattern(rb"(?m)^(?:names|nc)[ \t]*:|^(?:classes|names)[ \t]*=")
 
-_OF_DATA = (re.compile(rb"(?m)^names[ \t]*:"), re.compile(rb"(?m)^(?:train|val|test)[ \t]*:"))
+_OF_DATA = (pattern(rb"(?m)^names[ \t]*:"), pattern(rb"(?m)^(?:train|val|test)[ \t]*:"))
 
 
 class YoloKind(AnnotationKind):
