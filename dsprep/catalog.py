@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -93,7 +93,7 @@ class Inferred(NamedTuple):
 
 UNSETTLED = SettledSchema(Schema(()))  # before a look settles a schema
 AT_ONCE = 1 << 16  # rows that are worked on at once, where all would take too much memory
-_BUCKETS = 16  # ranges of random numbers; each is sorted by itself
+_BUCKETS = 16  # most ranges of random numbers; each is sorted by itself
 # bytes of a text that a column of texts holds in the 16 that each takes; a longer one takes more
 _HELD = 12
 _PER_HEAD = 16  # paths of one beginning, on average, from which on two parts save memory
@@ -263,14 +263,15 @@ class Catalog(Frozen, eq=False):
         # A sort of all at once would take three times the memory of the numbers. The first rows
         # are those of the first bucket, so the other numbers are not kept for them.
         lows = range(0, max(1, len(self)), AT_ONCE)
+        buckets = _buckets(len(self))
         parts = list(map(part, lows)) if first is None else ()
         order = pl.Series(dtype=pl.UInt32)
-        for bucket in range(_BUCKETS):
+        for bucket in buckets:
             if first is None or len(order) < first:
                 found = [
                     (own.gather(rows), rows + low)
                     for low, own in zip(lows, parts or map(part, lows), strict=True)
-                    for rows in [_in_bucket(own, bucket).arg_true()]
+                    for rows in [own.is_between(*bucket).arg_true()]
                 ]
                 numbers, rows = map(pl.concat, zip(*found, strict=True))
                 del found
@@ -334,7 +335,7 @@ class Catalog(Frozen, eq=False):
     def collisions(self) -> list[tuple[str, list[str]]]:
         """Find keys that several samples would have, with the names of these samples."""
         hashes = self._of_paths(key_expr().hash())  # equal keys have equal hashes
-        buckets = (hashes.filter(_in_bucket(hashes, each)).sort() for each in range(_BUCKETS))
+        buckets = (hashes.filter(hashes.is_between(*each)).sort() for each in _buckets(len(self)))
         if not any((own.slice(1) == own.head(-1)).any() for own in buckets):
             return []
         groups = (
@@ -477,10 +478,14 @@ def _gathered(column: pl.Series, rows: pl.Series) -> pl.Series:
     return pl.concat(parts, rechunk=False)
 
 
-def _in_bucket(numbers: pl.Series, bucket: int) -> pl.Series:
-    """Return which 64-bit numbers are in a share of their range, for less to be sorted at once."""
-    width = 2**64 // _BUCKETS
-    return (numbers >= bucket * width) & (numbers <= (bucket + 1) * width - 1)
+def _buckets(count: int) -> list[tuple[int, int]]:
+    """Return shares of the range of 64-bit numbers: the first and the last number of each.
+
+    If random numbers are many, those of one share are sorted at once, which takes less memory.
+    """
+    shares = min(_BUCKETS, 1 + count // AT_ONCE)
+    ends = [2**64 * share // shares for share in range(shares + 1)]
+    return [(low, stop - 1) for low, stop in pairwise(ends)]
 
 
 def _u64(number: int) -> pl.Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import polars as pl
 import pytest
@@ -20,6 +21,7 @@ WRAP = 2**64 - 1
 # Names that a file can have, rich in what matters to keys.
 names = st.text("aB._é 猫", min_size=1, max_size=8).filter(lambda name: name not in {".", ".."})
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
+AT_ONCE = st.sampled_from((7, 100, 1 << 16))  # rows that are worked on at once
 
 
 def make(
@@ -107,12 +109,14 @@ def test_shuffle_is_what_it_was() -> None:
     assert catalog.shuffle(1).table["index"].to_list() == [7, 4, 8, 1, 2, 6, 5, 0, 9, 3]
 
 
-@given(st.integers(-(2**70), 2**70), st.integers(0, 300))
-def test_shuffle_is_splitmix64(seed: int, count: int) -> None:
+@given(st.integers(-(2**70), 2**70), st.integers(0, 300), AT_ONCE)
+def test_shuffle_is_splitmix64(seed: int, count: int, at_once: int) -> None:
     catalog = make([f"{number}.jpg" for number in range(count)])
     numbers = splitmix64(seed, count)
     expected = sorted(range(count), key=numbers.__getitem__)
-    assert catalog.shuffle(seed).table["index"].to_list() == expected
+    with patch("dsprep.catalog.AT_ONCE", at_once):
+        assert catalog.shuffle(seed).table["index"].to_list() == expected
+        assert catalog.shuffled_rows(seed, 5).to_list() == expected[:5]
 
 
 def test_shuffle_moves_whole_rows_and_leaves_the_rest() -> None:
@@ -155,13 +159,14 @@ def test_key_expr_of_another_column() -> None:
     assert pl.DataFrame({"file": ["cat/a.x.JPG"]}).select(key_expr("file")).item() == "cat/a_x"
 
 
-@given(st.lists(paths, max_size=30))
-def test_collisions_are_all_paths_of_equal_keys(paths: list[str]) -> None:
+@given(st.lists(paths, max_size=30), AT_ONCE)
+def test_collisions_are_all_paths_of_equal_keys(paths: list[str], at_once: int) -> None:
     groups: dict[str, list[str]] = {}
     for path in paths:
         groups.setdefault(key_of(path), []).append(path)
     expected = sorted((key, group) for key, group in groups.items() if len(group) > 1)
-    assert make(paths).collisions() == expected
+    with patch("dsprep.catalog.AT_ONCE", at_once):
+        assert make(paths).collisions() == expected
 
 
 def test_collisions_by_name() -> None:

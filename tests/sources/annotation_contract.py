@@ -8,13 +8,14 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from dsprep.errors import DsprepError, OptionError
 from dsprep.inspecting.options import InspectOptions
 from dsprep.sources.annotated.annotated import AnnotatedReader, list_images
+from dsprep.sources.annotated.mask_set_kind import MaskSetKind
 from dsprep.sources.annotated.recognized import named_scan, recognized_scan
 from dsprep.sources.annotation_kind import AnnotatedPlace, AnnotationKind
 from dsprep.sources.reading import read_source
@@ -167,3 +168,8 @@ class MaskSetTests:
         of = {"annotation_format": self.kind.names[0], **options}
         named = self.source(root, annotations=(root,), **of)
         return [named] if options else [self.source(root), named]
+
+    def test_the_paths_of_masks_end_in_png(self) -> None:
+        # `parallel_in` looks at no other paths for what marks masks
+        for each in cast("type[MaskSetKind]", self.kind).directories_of_masks:
+            assert each.mask.endswith(r"\.png$")

@@ -53,7 +53,7 @@ class Directories(NamedTuple):
     Attributes:
         mark: A text that the path of each mask has, by which they are found quickly.
         image: What the paths of images are. A group ``side`` is a side, ``label`` a class.
-        mask: What the paths of masks are.
+        mask: What the paths of masks are; they end in ``.png``.
         side: The side of all images with masks, if the paths of masks do not tell it.
     """
 
@@ -84,7 +84,9 @@ class Parallel(NamedTuple):
 def parallel_in(place: AnnotatedPlace, every: Sequence[Directories]) -> Parallel | None:
     """Find the images and masks of a data set; None if there are no masks, or some are alone."""
     paths = place.images
-    marked = (each for each in every if _has(paths, each.mark))
+    # most sets have no PNG, which is seen in a fraction of the time that marks take
+    pngs = paths.filter(paths.str.ends_with(".png"))
+    marked = (each for each in every if len(pngs) and _has(pngs, each.mark))
     found = (_parallel(paths.sort(), each) for each in marked)
     return next(filter(None, found), None)
 
