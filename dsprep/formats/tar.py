@@ -192,12 +192,11 @@ def _held_members(stream: ShardStream, with_data: bool) -> Iterator[MemberFields
             break
         try:
             size = _parse_number(digits)
-            if adler32(view[at:start]) & 0xFFFF != _parse_checksum(checksum):
+            stop = start + size + -size % BLOCK
+            # that of a large file is left to `_next_entry` alone
+            if stop > len(block) or adler32(view[at:start]) & 0xFFFF != _parse_checksum(checksum):
                 break
         except BadHeader:
-            break
-        stop = start + size + -size % BLOCK
-        if stop > len(block):
             break
         text = name.partition(b"\0")[0].decode(errors="backslashreplace")
         data = block[start : start + size] if with_data else b""
