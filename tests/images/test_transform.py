@@ -244,7 +244,7 @@ def test_kinds(data: bytes, kept: str) -> None:
     kinds = {"keep": kept, "jpeg": "jpg", "png": "png", "webp": "webp"}
     for encoding, kind in kinds.items():
         made = Transform(resize=20, encode=encoding).apply(data)
-        assert read_header(made.data) == (kind, 26, 20) == (made.kind, made.width, made.height)
+        assert read_header(made.data)[:3] == (kind, 26, 20) == (made.kind, made.width, made.height)
 
 
 def test_the_first_frame_of_an_animation() -> None:

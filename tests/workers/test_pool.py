@@ -41,7 +41,7 @@ def test_brief_calls_do_not_wait_for_a_caller_that_was_busy(
 ) -> None:
     monkeypatch.setattr("dsprep.workers.pool._PATIENCE", 0.1)
     with Pool(2) as pool:
-        run = pool.run(called.brief_pid, [0.0, 1.0, 0.0])
+        run = pool.run(called.brief_pid, [0.0, 10.0, 0.0])  # a worker may take seconds to start
         _, first = next(run)  # the second call begins, and the patience ends meanwhile
         time.sleep(0.2)
         _, third = next(run)

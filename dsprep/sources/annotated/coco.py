@@ -274,20 +274,22 @@ class _Read:
         if not item.keys() <= _OF_IMAGES:
             self.is_lvis = self.is_lvis or "neg_category_ids" in item
             self.left_out["images"].update(item.keys() - _OF_IMAGES)
-        number, id = len(self.names), self.code(item["id"])
+        number = len(self.names)
+        id = self.code(item["id"])
         if self.images.setdefault((file_number, id), number) != number:
             raise SourceError(
                 f"{file.path}: several images have the id {item['id']!r:.60}: number each"
             )
         name = str(item.get("file_name") or item.get("coco_url") or item["file_name"])
         if file.below and (below := posixpath.join(file.below, name)) in self.known:
-            self.starts[file_number], name = file.below, below
+            self.starts[file_number] = file.below
+            name = below
         self.names.append(name)
-        width, height = item.get("width") or 0, item.get("height") or 0
-        place = id, file_number, int(width), int(height)
-        if place[2] < 0 or place[3] < 0:
-            raise ValueError(f"its size is {width!r:.40} x {height!r:.40}")
-        self.places.extend(place)
+        told_width, told_height = item.get("width") or 0, item.get("height") or 0
+        width, height = int(told_width), int(told_height)
+        if width < 0 or height < 0:
+            raise ValueError(f"its size is {told_width!r:.40} x {told_height!r:.40}")
+        self.places.extend((id, file_number, width, height))
 
     def category(self, file: CocoFile, item: Mapping[str, Any]) -> None:
         self.left_out["categories"].update(item.keys() - _OF_CATEGORIES)
