@@ -17,7 +17,7 @@ _RACES = tuple(
         ("sync to S3", "s3-up/files", "s5cmd", 1.1, False),
         ("sync from S3", "s3-down/shards", "s5cmd", 0.9, False),
         ("sync from S3", "s3-down/files", "s5cmd", 1, False),
-        ("sync, nothing to do", "s3-again/files", "s5cmd", 2, True),
+        ("sync, nothing to do", "s3-again/files", "s5cmd", 1.5, True),
     )
 )
 
