@@ -321,9 +321,7 @@ class LocalStore(Store):
     def read_sized(self, key: str, size: int) -> bytes | None:
         fd = os.open(opened(key), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            data = os.read(fd, size + 1)  # mostly all of it
-            if len(data) < size:
-                data += read_expected(fd, size - len(data))
+            data = read_expected(fd, size)
         finally:
             os.close(fd)
         return data if len(data) == size else None

@@ -267,6 +267,7 @@ def unfit(path: str) -> str:
     return ""
 
 
+# one for each file, and an object of a `Frozen` class takes longer to make
 @dataclass(frozen=True)
 class _FileContent:
     """The contents of a file, read when they are asked for and not known."""

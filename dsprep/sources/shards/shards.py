@@ -283,7 +283,7 @@ def read_shards(
             keyed = keyed and bool(shard.keys.strip("\x00") or not count)
             is_labeled = is_labeled and len(shard.lengths) == count
             rows.append(_rows(at, names[at], shard, is_labeled))
-    import polars as pl
+    import polars as pl  # not before: it is loaded while workers index
 
     from dsprep.catalog import Catalog, compact
     from dsprep.places.files import with_sides_of_files
