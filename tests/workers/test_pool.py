@@ -39,11 +39,12 @@ def test_brief_calls_wait_for_a_busy_worker(
 def test_brief_calls_do_not_wait_for_a_caller_that_was_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dsprep.workers.pool._PATIENCE", 0.1)
+    now = [0.0]  # the patience ends when this test says so, however long a worker takes to start
+    monkeypatch.setattr("dsprep.workers.pool.monotonic", lambda: now[0])
     with Pool(2) as pool:
-        run = pool.run(called.brief_pid, [0.0, 10.0, 0.0])  # a worker may take seconds to start
-        _, first = next(run)  # the second call begins, and the patience ends meanwhile
-        time.sleep(0.2)
+        run = pool.run(called.brief_pid, [0.0, 60.0, 0.0])
+        _, first = next(run)  # the second call has begun
+        now[0] = 1.0
         _, third = next(run)
         assert first != third
 
