@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dsprep.errors import Interrupted
 
@@ -138,6 +138,48 @@ def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Generator[B, None, No
     finally:
         for _, future in waiting:
             future.cancel()
+
+
+class BlocksAhead:
+    """A file that is read from front to back, each block in another thread before it is asked for.
+
+    The thread passes each block on to the updates. A file of one block is read without a thread.
+    """
+
+    def __init__(self, file: Any, *updates: Callable[[bytes], object]) -> None:
+        self._file, self._updates = file, updates
+        self._threads = Threads(1)
+        self._coming: Future[bytes] | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return the next block, of about this size; an empty one at the end."""
+        if self._coming is None:
+            block = self._read(size)
+            is_last = len(block) < size
+        else:
+            block = self._coming.result()
+            is_last = not block
+        self._coming = None
+        with suppress(RuntimeError):  # the system allows no more threads
+            if not is_last:
+                self._coming = self._threads.submit(partial(self._read, size))
+        return block
+
+    def _read(self, size: int) -> bytes:
+        block: bytes = self._file.read(size)
+        for update in self._updates:
+            update(block)
+        return block
+
+    def __enter__(self) -> BlocksAhead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.close()
+        if self._coming is not None:  # the caller closes the file, which no thread may read then
+            from concurrent.futures import wait
+
+            wait([self._coming], _GRACE)
 
 
 class Pace:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import weakref
+from io import BytesIO
 
 import pytest
 
-from dsprep.storage.pool import THREADS, Threads
+from dsprep.storage.pool import THREADS, BlocksAhead, Threads
 
 
 class Large:
@@ -46,3 +47,45 @@ def test_calls_that_wait_for_further_ones_end() -> None:
     threads = Threads(2)
     found = [threads.submit(lambda: threads.submit(Large).result(60)) for _ in range(5)]
     assert all(isinstance(each.result(60), Large) for each in found)
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 11])
+def test_blocks_are_passed_on_in_order_and_before_they_are_read(size: int) -> None:
+    content, passed = b"0123456789", list[bytes]()
+    with BlocksAhead(BytesIO(content), passed.append) as blocks:
+        read = [*iter(lambda: blocks.read(size), b"")]
+    assert b"".join(read) == content
+    assert [*filter(None, passed)] == read
+
+
+def test_an_error_is_that_of_the_block_where_it_is_met() -> None:
+    class Damaged(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() == 2:
+                raise OSError("damaged")
+            return super().read(size)
+
+    with BlocksAhead(Damaged(b"0123")) as blocks:
+        assert blocks.read(1) + blocks.read(1) == b"01"
+        with pytest.raises(OSError, match="damaged"):
+            blocks.read(1)
+
+
+def test_a_file_is_not_read_once_its_reader_is_left() -> None:
+    began, goes_on = threading.Event(), threading.Event()
+    read = list[str]()
+
+    class Slow(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                began.set()
+                goes_on.wait(60)
+            read.append("a block")
+            return super().read(size)
+
+    with pytest.raises(KeyboardInterrupt), BlocksAhead(Slow(b"0123")) as blocks:
+        blocks.read(1)
+        assert began.wait(60)
+        goes_on.set()
+        raise KeyboardInterrupt
+    assert len(read) == 2
