@@ -35,12 +35,13 @@ from dsprep.sources.layout import (
 )
 from dsprep.sources.options import FieldOptions
 from dsprep.sources.source import Source, choice_of
-from dsprep.storage.files import exists, full_path, is_dir, is_file, read_bytes
+from dsprep.storage.files import exists, full_path, is_dir, is_file, open_file
 from dsprep.storage.stored import crc32c
 from dsprep.tuples import NamedTuple
 from dsprep.units import format_some
 
 _DIGEST = "crc32c"  # the key of what a manifest records of a file outside of the source
+_BLOCK = 1 << 20  # bytes of such a file that are read at once
 _BARE = pattern(r"[A-Za-z0-9_-]+")
 _SHOWN = 5  # files that are left over
 _WIDTH = 100  # of a line of a list
@@ -242,9 +243,15 @@ def _without_place(root: str, value: Any) -> Any:
 def _digest_of(path: str) -> str | None:
     """Return the crc32c of a file; None of a directory or a pattern."""
     try:
-        return f"{crc32c(read_bytes(path)):08x}" if is_file(path) else None
+        if not is_file(path):
+            return None
+        value = 0
+        with open_file(path) as file:  # which may be larger than memory
+            while block := file.read(_BLOCK):
+                value = crc32c(block, value)
     except OSError:
         return None
+    return f"{value:08x}"
 
 
 def read_recorded(values: Mapping[str, Any], where: str) -> Record:
