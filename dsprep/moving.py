@@ -314,10 +314,10 @@ def _count_odd(value: Objects, size: tuple[int, int], effects: Counter[str]) -> 
     """Count boxes that nobody draws, which are kept."""
     right, bottom = size[0] + _SLACK, size[1] + _SLACK
     if isinstance(value.items, BoxesAlone):
-        left, top, across, down = value.items.summary.around
+        _, left, top, across, down, flat, _, _ = value.items.summary
         if left >= -_SLACK and top >= -_SLACK and across <= right and down <= bottom:
-            if value.items.summary.flat:
-                effects[_FLAT] += value.items.summary.flat
+            if flat:
+                effects[_FLAT] += flat
             return
     for each in value.items:
         x0, y0, x1, y1 = each.box

@@ -130,9 +130,13 @@ class BoxSummary(NamedTuple):
     """What is known of the boxes of an image together."""
 
     text: str  # the items of the list that :func:`to_json` makes of them
-    around: Box  # the smallest box around them
+    left: float  # of the smallest box around them
+    top: float
+    right: float
+    bottom: float
     flat: int  # how many have no width or no height
-    numbers: tuple[int, int]  # the least class number, and the largest
+    least: int  # the least class number
+    most: int  # the largest class number
 
 
 class ObjectCounts(NamedTuple):
@@ -213,7 +217,9 @@ def to_json(objects: Objects) -> str:
 def numbers_of(objects: Objects) -> Iterable[int]:
     """Return the class numbers of objects, the least and the largest among them."""
     items = objects.items
-    return items.summary.numbers if isinstance(items, BoxesAlone) else (e.number for e in items)
+    if isinstance(items, BoxesAlone):
+        return items.summary.least, items.summary.most
+    return (each.number for each in items)
 
 
 def _text(each: Object) -> str:

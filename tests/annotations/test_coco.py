@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,8 +61,8 @@ def annotations(draw: st.DrawFn) -> str:
 @given(st.lists(annotations(), max_size=20))
 def test_boxes_are_what_they_are_one_by_one(texts: list[str]) -> None:
     data = [text.encode() for text in texts]
-    read = [each.decode("latin-1") for each in data]
-    for text, boxes in zip(data, parse_boxes(read, [1] * len(read), CLASSES), strict=True):
+    read = parse_boxes(pl.Series(texts, dtype=pl.String), [1] * len(texts), CLASSES)
+    for text, boxes in zip(data, read, strict=True):
         if boxes is not None:
             objects = Objects(parse([text], CLASSES))
             assert repr(objects.items) == repr((*boxes,))
@@ -83,7 +84,7 @@ box = st.lists(st.sampled_from(["0", "0.5", "4", "31.99", "41", "41.5"]), min_si
 @given(st.lists(box, min_size=1), st.sampled_from([(40, 30), (80, 90)]))
 def test_boxes_are_counted_as_objects_are(sides: list[list[str]], size: tuple[int, int]) -> None:
     said = [f'{{"category_id": 1, "bbox": [{", ".join(each)}]}}' for each in sides]
-    (boxes,) = parse_boxes(said, [len(said)], CLASSES)
+    (boxes,) = parse_boxes(pl.Series(said), [len(said)], CLASSES)
     assert boxes is not None
     assert moved(boxes, size) == moved(parse([each.encode() for each in said], CLASSES), size)
 
@@ -105,5 +106,5 @@ def test_boxes_are_counted_as_objects_are(sides: list[list[str]], size: tuple[in
 def test_most_annotations_are_boxes_alone(change: dict[str, Any], is_box: bool) -> None:
     values = json.loads(PLAIN) | change
     for text in (json.dumps(values), json.dumps(values, indent=1), json.dumps(values)[::-1]):
-        (found,) = parse_boxes([text], [1], CLASSES)
+        (found,) = parse_boxes(pl.Series([text]), [1], CLASSES)
         assert (found is not None) == (is_box and text[0] == "{")

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby, pairwise, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsprep.annotations.coco import joined, parse, parse_boxes
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _NEAR = 1 << 14  # bytes that are read at once, as annotations lie near one another
+_AT_MOST = 1 << 20  # bytes that are read at once; files begin at multiples of it
 _AT_ONCE = 1 << 23  # bytes of annotations that are parsed at once
+_SPANS_AT = 4  # numbers of an image in its place, before those of its annotations
 _MANY = 1024  # annotations that are worth loading polars for
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
 _DRAWN = frozenset(("bbox", "segmentation", "keypoints"))  # keys of objects, and of no labels
@@ -153,38 +155,24 @@ class CocoAnnotations(Annotations):
     ) -> tuple[dict[int, Objects], int]:
         """Return objects by position, of images with boxes alone, and the position behind them."""
         images, counts = list[tuple[int, Extent | None]](), list[int]()
-        places_of, sizes = list[int](), list[int]()
         found = dict[int, Objects]()
-        stop, size = first, 0
+        stop, size, spans = first, 0, array("q")
         while stop < len(places) and size < _AT_ONCE:
             if places[stop] is not None:
-                _, _, width, height, *spans = memoryview(places[stop]).cast("q")
-                if spans:
+                numbers = array("q", places[stop])
+                _, _, width, height = numbers[:_SPANS_AT]
+                own = numbers[_SPANS_AT:]
+                if own:
                     images.append((stop, _extent(width, height)))
-                    counts.append(len(spans) // 2)
-                    places_of += spans[::2]
-                    sizes += spans[1::2]
-                    size += sum(spans[1::2])
+                    counts.append(len(own) // 2)
+                    spans += own
+                    size += sum(own[1::2])
                 else:
                     found[stop] = Objects((), _extent(width, height))
             stop += 1
-        if len(sizes) < _MANY:
+        if len(spans) < 2 * _MANY:
             return found, stop
-        import polars as pl
-
-        texts = [""] * len(sizes)
-        place = pl.col("place")
-        table = pl.DataFrame({"place": places_of, "size": sizes})
-        table = table.select(file=place // (1 << _OFFSET_BITS), offset=place & _OFFSET, size="size")
-        file, start, end, data = -1, 0, 0, ""
-        with suppress(OSError):  # an error is reported for each image that the file concerns
-            for number, own, offset, size in table.with_row_index().sort("file", "offset").rows():
-                if own != file or offset + size > end:
-                    file, start = own, offset
-                    data = read_at(files[file], max(size, _NEAR), start).decode("latin-1")
-                    end = start + len(data)
-                texts[number] = data[offset - start : offset - start + size]
-        read = parse_boxes(texts, counts, self.classes)
+        read = parse_boxes(_texts_of(files, spans), counts, self.classes)
         boxes = {
             at: Objects(items, extent)
             for (at, extent), items in zip(images, read, strict=True)
@@ -207,6 +195,29 @@ class CocoAnnotations(Annotations):
         pairs = zip(spans[::2], spans[1::2], strict=True)
         for number, own in groupby(pairs, key=lambda pair: pair[0] >> _OFFSET_BITS):
             yield from _near(files[number], [(place & _OFFSET, size) for place, size in own])
+
+
+def _texts_of(files: OpenFiles, spans: array[int]) -> pl.Series:
+    """Return the texts of many annotations; null for one that is no UTF-8 or cannot be read."""
+    import polars as pl
+
+    numbers, place, size = pl.Series(spans), pl.col("place"), pl.col("size")
+    table = pl.DataFrame({"place": numbers.gather_every(2), "size": numbers.gather_every(2, 1)})
+    table = table.with_row_index().sort("place").with_columns(stop=place + size)
+    is_apart = place - pl.col("stop").shift() > _NEAR
+    is_in_next = place // _AT_MOST != place.shift() // _AT_MOST
+    run = (is_apart | is_in_next).fill_null(True).cum_sum().alias("run")
+    runs = table.group_by(run, maintain_order=True).agg("place", "stop")
+    texts = list[bytes | None]()
+    with suppress(OSError):  # an error is reported for each image that the file concerns
+        for _, starts, stops in runs.iter_rows():
+            first, last = starts[0], stops[-1]
+            data = read_at(files[first >> _OFFSET_BITS], last - first, first & _OFFSET)
+            ends = zip(starts, stops, strict=True)
+            texts += [data[start - first : stop - first] for start, stop in ends]
+    texts += repeat(None, table.height - len(texts))
+    read = pl.Series(texts, dtype=pl.Binary).cast(pl.String, strict=False)
+    return read.gather(table["index"].arg_sort())
 
 
 def _near(file: OpenFile, spans: Sequence[tuple[int, int]]) -> Iterator[bytes]:
