@@ -23,7 +23,7 @@ from dsprep.annotations.masks import (
 )
 from dsprep.annotations.objects import SHARES, BoxesAlone, Extent, Move, Objects, Warp
 from dsprep.errors import BadSample
-from dsprep.images.header import sniff
+from dsprep.images.header import may_have_exif, sniff
 from dsprep.images.transform import (
     Encoded,
     Transform,
@@ -99,7 +99,7 @@ def make_mover(
 
     def move(sample: Sample, data: bytes, image: Encoded, warp: Warp | None) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
-        turn = _orientation(data)
+        turn = orientation_in(data) if may_have_exif(data) else 1
         if transform is None and turn != 1:
             image = _UPRIGHT.apply(data, max_pixels)
             effects[_TURNED] += 1
@@ -138,12 +138,6 @@ class _ImageChange(NamedTuple):
     warp: Warp | None  # what was done after the step
     size: tuple[int, int]  # size of the image that is written
     effects: Counter[str]  # what happens to the sample on the way, to be counted
-
-
-def _orientation(data: bytes) -> int:
-    """Return the EXIF orientation of an image; few images may have one, which is known at once."""
-    may_turn = b"Exif" in data or b"eXIf" in data or data[:2] in (b"II", b"MM")
-    return orientation_in(data) if may_turn else 1
 
 
 def _kept_objects(value: Objects, change: _ImageChange) -> Objects:

@@ -195,6 +195,17 @@ def _jpeg_missing(data: bytes, frame: int = 2) -> str | None:
     return _no_end_marker(data, scan)
 
 
+def may_have_exif(data: bytes) -> bool:
+    """Return whether an image may have EXIF data, as few have, which is known at once."""
+    if data.startswith(b"\xff\xd8\xff"):
+        try:  # what describes a JPEG stands before its pixels, which may be many bytes
+            _, scan = _jpeg_find(data, _JPEG_SCAN)
+        except (struct.error, BadImage):
+            scan = len(data)
+        return data.find(b"Exif", 0, scan) >= 0
+    return b"Exif" in data or b"eXIf" in data or data.startswith((b"II", b"MM"))
+
+
 def _no_end_marker(data: bytes, start: int) -> str | None:
     return "no end marker" if data.rfind(b"\xff\xd9", start) < 0 else None
 

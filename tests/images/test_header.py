@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dsprep.errors import BadImage
-from dsprep.images.header import read_header, require_whole, sniff
+from dsprep.images.header import may_have_exif, read_header, require_whole, sniff
 from tests.images import bmp, draw, encode, gif, jpeg, png, webp
 
 SIZE = (37, 23)
@@ -127,6 +127,23 @@ def test_kind_and_size(kind: str, data: bytes) -> None:
     assert read_header(data)[:3] == (kind, *SIZE)
     with Image.open(io.BytesIO(data)) as image:
         assert image.size == SIZE
+
+
+@pytest.mark.parametrize(
+    ("data", "may"),
+    [
+        (jpeg(size=SIZE, orientation=6), True),
+        (with_thumbnail(), True),
+        (after_start(jpeg(size=SIZE), segment(0xE0, b"\xff\xda")), False),
+        (after_start(jpeg(size=SIZE, orientation=6), segment(0xE0, b"\xff\xda")), True),
+        (jpeg(size=SIZE) + b"Exif", False),  # behind its pixels, where no decoder looks
+        (b"\xff\xd8\xff\xe1\0\x0aExif", True),  # cut off
+        (png(size=SIZE), False),
+        (tiff(), True),
+    ],
+)
+def test_what_may_have_exif_data(data: bytes, may: bool) -> None:
+    assert may_have_exif(data) == may
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (255, 256), (16383, 1)])
