@@ -64,11 +64,13 @@ class Checksums:
         self._loaded = _load(self._path) if self._path and trusted else {}
         self._sums: dict[_Facts, Sums] = {}
 
-    def see(self, status: os.stat_result) -> None:
-        """Take over what is known of a file that is still there; the rest is not saved again."""
+    def see(self, status: os.stat_result) -> Sums | None:
+        """Take over and return what is known of a file that is there; the rest is forgotten."""
         facts = _facts(status)
-        if facts in self._loaded:
-            self._sums[facts] = self._loaded[facts]
+        known = self._loaded.get(facts)
+        if known is not None:
+            self._sums[facts] = known
+        return known
 
     def get(self, sight: Sight) -> Sums | None:
         """Return the checksums of a file; None if it has changed or they are unknown."""

@@ -60,7 +60,7 @@ class Directory(Frozen):
     pace: Pace = field(default_factory=Pace)  # stops reading
     checksums: Checksums = field(default_factory=Checksums)  # what is known of its files
 
-    has_etags = False
+    has_etags = True  # known MD5s
 
     def name(self, path: str) -> str:
         return str(self.root / path)
@@ -82,8 +82,7 @@ class Directory(Frozen):
         if self.single is None:
             self._walk("", found, {(status.st_dev, status.st_ino)})
         else:
-            found.files[self.single] = Stored(self.single, status.st_size, status.st_mtime)
-            self.checksums.see(status)
+            found.files[self.single] = self._stored(self.single, status)
         return found
 
     def _walk(self, below: str, found: Listing, above: set[tuple[int, int]]) -> None:
@@ -120,8 +119,7 @@ class Directory(Frozen):
             return ""
         place = (status.st_dev, status.st_ino)
         if stat.S_ISREG(status.st_mode):
-            found.files[path] = Stored(path, status.st_size, status.st_mtime)
-            self.checksums.see(status)
+            found.files[path] = self._stored(path, status)
             return ""
         if not stat.S_ISDIR(status.st_mode):
             return "is neither a file nor a directory"
@@ -131,6 +129,12 @@ class Directory(Frozen):
             found.linked.add(path)
         self._walk(path, found, above | {place})
         return ""
+
+    def _stored(self, path: str, status: os.stat_result) -> Stored:
+        """Return a file of the listing, with the MD5 of its bytes as its ETag if that is known."""
+        known = self.checksums.see(status)
+        etag = known.md5.hex() if known is not None and known.md5 is not None else ""
+        return Stored(path, status.st_size, status.st_mtime, etag)
 
     def read(self, path: str) -> bytes:
         try:

@@ -68,6 +68,19 @@ def right(data: bytes = DATA) -> tuple[bytes, int]:
     return hashlib.md5(data).digest(), google_crc32c.value(data)
 
 
+def test_a_listing_knows_the_md5_of_unchanged_files(root: Path, cache: Path) -> None:
+    def etags(trusted: bool = True) -> list[str]:
+        listing = Directory(root, checksums=Checksums(root, trusted)).list()
+        return [file.etag for file in listing.files.values()]
+
+    assert etags() == ["", ""]
+    run(root)
+    assert etags() == [right()[0].hex()] * 2
+    assert etags(trusted=False) == ["", ""]
+    rewrite_in_place(root / "a")
+    assert etags() == ["", right()[0].hex()]
+
+
 def test_an_unchanged_file_is_read_once(root: Path, cache: Path, read: list[str]) -> None:
     before = tree(root)
     for _ in range(3):
