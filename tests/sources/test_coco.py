@@ -289,6 +289,19 @@ def test_annotations_that_are_written_alike(values: dict[str, Any], other: dict[
         ]
 
 
+def test_annotations_of_two_forms_whose_keys_have_other_orders() -> None:
+    items = [IDS | {"bbox": []}, {"bbox": [1], "category_id": 1, "image_id": 2, "id": 3}]
+    texts = [json.dumps(each) for each in items]
+    whole = ", ".join([*texts, *texts, "{}"])
+    found = module.WrittenAlike(0)
+    for text, item in zip(texts, items, strict=True):
+        at = whole.index(text)
+        found.learn(whole, at, at + len(text), item)
+    assert found.take(whole, 0, 0) == len(whole) - len(", {}")
+    ids = pl.concat(found.tables).select("image", "category", "id")
+    assert ids.rows() == [(5, 6, 4), (2, 1, 3)] * 2
+
+
 @pytest.mark.parametrize(
     "text",
     [

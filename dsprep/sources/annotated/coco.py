@@ -680,7 +680,9 @@ def _ids_of(bodies: pl.Series, form: str) -> pl.DataFrame:
     cores = pl.thread_pool_size()
     size = bodies.len() // cores + 1
     parts = (bodies.slice(core * size, size).to_frame().lazy() for core in range(cores))
-    return pl.concat(pl.collect_all([part.select(ids) for part in parts])).rename(_IDS)
+    found = pl.concat(pl.collect_all([part.select(ids) for part in parts]))
+    # the groups of a form are in the order of its keys, which others may have otherwise
+    return found.select(pl.col(key).alias(column) for key, column in _IDS.items())
 
 
 class WrittenAlike:
