@@ -303,9 +303,10 @@ class Catalog(Frozen, eq=False):
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
         if self.label_column != "cls":
             return {}
-        left_out = whole_path(self.table).is_in(list(without))
-        counted = self.table.lazy().filter(~left_out).group_by("cls").len().sort("cls")
-        counts = counted.collect(engine="streaming")
+        rows = self.table.lazy()
+        if left_out := list(without):
+            rows = rows.filter(~whole_path(self.table).is_in(left_out))
+        counts = rows.group_by("cls").len().sort("cls").collect(engine="streaming")
         return dict.fromkeys(range(len(self.classes or ())), 0) | dict(counts.iter_rows())
 
     def keys(self) -> pl.Series:
