@@ -32,6 +32,8 @@ Worker: TypeAlias = "subprocess.Popen[bytes]"
 
 _BEAT = 1.0  # maximum seconds between two calls of `beat`
 _PATIENCE = 0.02  # seconds for which brief calls wait for a worker that is busy
+_IDLE = 0.01  # seconds without a call, after which a worker has time to import something
+_LONG_IDLE = 0.1  # such seconds of workers that a run may not need
 
 
 def available_cores() -> int:
@@ -81,9 +83,10 @@ class Pool(Executor):
     def _start(self) -> Worker:
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
-        # only the first worker imports modules ahead: a small run needs no other
-        ahead = [] if self._workers else [*self._ahead]
-        main = f"from dsprep.workers.worker import main; main({self._alive[0]}, {ahead!r})"
+        # a small run needs only the first worker, so others wait longer before they import
+        idle = _LONG_IDLE if self._workers else _IDLE
+        given = f"{self._alive[0]}, {[*self._ahead]!r}, {idle}"
+        main = f"from dsprep.workers.worker import main; main({given})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
         # of a run, but this one alone decides what they mean.

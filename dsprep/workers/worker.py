@@ -29,7 +29,6 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _FRAME = struct.Struct("<Q")
 _REPORT_EVERY = 256  # samples between two progress reports
-_IDLE = 0.01  # seconds without a call, after which a worker has time to import something
 
 
 def pack(message: object) -> bytes:
@@ -108,8 +107,11 @@ def counted(
     report(count, done() - size)
 
 
-def main(alive: int, ahead: list[str]) -> None:
-    """Answer calls until stdin is closed; import the modules ``ahead`` while no call comes."""
+def main(alive: int, ahead: list[str], patience: float) -> None:
+    """Answer calls until stdin is closed; import the modules ``ahead`` while no call comes.
+
+    The first of them is imported after so many seconds without a call.
+    """
 
     def end_with_parent() -> None:
         os.read(alive, 1)
@@ -169,7 +171,7 @@ def main(alive: int, ahead: list[str]) -> None:
                 answer_with(answer)
             except BrokenPipeError:
                 return
-            idle = _IDLE
+            idle = patience
             while ahead and not yielded and not select.select([calls], [], [], idle)[0]:
                 import_module(ahead.pop(0))
                 idle = 0
