@@ -23,7 +23,7 @@ from dsprep.annotations.masks import (
 )
 from dsprep.annotations.objects import SHARES, BoxesAlone, Extent, Move, Objects, Warp
 from dsprep.errors import BadSample
-from dsprep.images.header import may_have_exif, sniff
+from dsprep.images.header import may_turn, sniff
 from dsprep.images.transform import (
     Encoded,
     Transform,
@@ -99,7 +99,7 @@ def make_mover(
 
     def move(sample: Sample, data: bytes, image: Encoded, warp: Warp | None) -> Encoded:
         effects = sample.effects = sample.effects or Counter()
-        turn = orientation_in(data) if may_have_exif(data) else 1
+        turn = orientation_in(data) if may_turn(data) else 1
         if transform is None and turn != 1:
             image = _UPRIGHT.apply(data, max_pixels)
             effects[_TURNED] += 1

@@ -78,6 +78,12 @@ def read_header(data: bytes) -> ImageHeader:
     return _header((kind, *size, 0)[:4])
 
 
+def may_turn(data: bytes) -> bool:
+    """Return whether an image may have an orientation, as few have, in a few microseconds."""
+    kind = sniff(data)
+    return kind is not None and _KINDS[kind].may_turn(data)
+
+
 def require_whole(data: bytes, header: ImageHeader) -> None:
     """Refuse an image whose end is missing."""
     # This follows lengths and looks for end marks. It reads neither pixels nor PNG's checksums: a
@@ -195,15 +201,12 @@ def _jpeg_missing(data: bytes, frame: int = 2) -> str | None:
     return _no_end_marker(data, scan)
 
 
-def may_have_exif(data: bytes) -> bool:
-    """Return whether an image may have EXIF data, as few have, which is known at once."""
-    if data.startswith(b"\xff\xd8\xff"):
-        try:  # what describes a JPEG stands before its pixels, which may be many bytes
-            _, scan = _jpeg_find(data, _JPEG_SCAN)
-        except (struct.error, BadImage):
-            scan = len(data)
-        return data.find(b"Exif", 0, scan) >= 0
-    return b"Exif" in data or b"eXIf" in data or data.startswith((b"II", b"MM"))
+def _jpeg_may_turn(data: bytes) -> bool:
+    try:  # what describes it stands before its pixels, which may be many bytes
+        _, scan = _jpeg_find(data, _JPEG_SCAN)
+    except (struct.error, BadImage):
+        scan = len(data)
+    return data.find(b"Exif", 0, scan) >= 0
 
 
 def _no_end_marker(data: bytes, start: int) -> str | None:
@@ -236,6 +239,11 @@ def _png_missing(data: bytes) -> str | None:
         if name == b"IEND" and checksum + 4 <= len(data):
             return None
     return "no end chunk"
+
+
+def _png_may_turn(data: bytes) -> bool:
+    others = ((name, data[at:end]) for name, at, end in png_chunks(data) if name != b"IDAT")
+    return any(name == b"eXIf" or b"Exif" in content for name, content in others)
 
 
 # GIF: the size of the screen that frames are drawn on and its color table; blocks; a semicolon. A
@@ -275,6 +283,7 @@ def _gif_missing(data: bytes) -> str | None:
 
 
 # WebP: a RIFF file whose first chunk is VP8 (lossy), VP8L (lossless), or VP8X (more chunks follow).
+_WEBP_EXIF = 8  # the flag of VP8X that says that one of them is EXIF data
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
@@ -293,6 +302,10 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     elif len(chunk) < 4:
         raise struct.error
     raise BadImage("WebP without an image in it")
+
+
+def _webp_may_turn(data: bytes) -> bool:
+    return data[12:16] == b"VP8X" and len(data) > 20 and data[20] & _WEBP_EXIF > 0
 
 
 def _webp_missing(data: bytes) -> str | None:
@@ -417,6 +430,10 @@ def _avif_size(data: bytes) -> tuple[int, int]:
     return width, height
 
 
+def _avif_may_turn(data: bytes) -> bool:
+    return any(name in data for name in (b"irot", b"imir", b"Exif"))
+
+
 def _avif_missing(data: bytes) -> str | None:
     boxes = list(_boxes(data, 0, len(data)))
     if not any(name == b"mdat" for name, _, _ in boxes):
@@ -484,16 +501,17 @@ class _Kind(NamedTuple):
     size: Callable[[bytes], tuple[int, ...]]  # the width and the height; and `ImageHeader.frame`
     # says what is missing at the end; takes `ImageHeader.frame` if that is not 0
     missing: Callable[..., str | None]
+    may_turn: Callable[[bytes], bool] = lambda data: False  # whether it may have an orientation
 
 
 _KINDS = {
-    "jpg": _Kind("JPEG", "Jpeg", _jpeg_size, _jpeg_missing),
-    "png": _Kind("PNG", "Png", _png_size, _png_missing),
-    "webp": _Kind("WebP", "WebP", _webp_size, _webp_missing),
+    "jpg": _Kind("JPEG", "Jpeg", _jpeg_size, _jpeg_missing, _jpeg_may_turn),
+    "png": _Kind("PNG", "Png", _png_size, _png_missing, _png_may_turn),
+    "webp": _Kind("WebP", "WebP", _webp_size, _webp_missing, _webp_may_turn),
     "gif": _Kind("GIF", "Gif", lambda data: struct.unpack_from("<HH", data, 6), _gif_missing),
     "bmp": _Kind("BMP", "Bmp", _bmp_size, _bmp_missing),
-    "tif": _Kind("TIFF", "Tiff", _tiff_size, _tiff_missing),
-    "avif": _Kind("AVIF", "Avif", _avif_size, _avif_missing),
+    "tif": _Kind("TIFF", "Tiff", _tiff_size, _tiff_missing, lambda data: True),
+    "avif": _Kind("AVIF", "Avif", _avif_size, _avif_missing, _avif_may_turn),
     "jp2": _Kind(
         "JPEG 2000", "Jpeg2K", _jp2_size, lambda it: _no_end_marker(it, _jp2_codestream(it))
     ),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dsprep.errors import BadImage
-from dsprep.images.header import may_have_exif, read_header, require_whole, sniff
+from dsprep.images.header import may_turn, read_header, require_whole, sniff
 from tests.images import bmp, draw, encode, gif, jpeg, png, webp
 
 SIZE = (37, 23)
@@ -138,12 +138,20 @@ def test_kind_and_size(kind: str, data: bytes) -> None:
         (after_start(jpeg(size=SIZE, orientation=6), segment(0xE0, b"\xff\xda")), True),
         (jpeg(size=SIZE) + b"Exif", False),  # behind its pixels, where no decoder looks
         (b"\xff\xd8\xff\xe1\0\x0aExif", True),  # cut off
+        (encode(draw(size=SIZE), "PNG", orientation=6), True),
         (png(size=SIZE), False),
+        (encode(draw(size=SIZE), "WEBP", orientation=6), True),
+        (webp(size=SIZE, mode="RGBA"), False),
+        (webp(size=SIZE)[:20], False),  # cut off
+        (encode(draw(size=SIZE), "AVIF", orientation=6), True),
+        (encode(draw(size=SIZE), "AVIF"), False),
         (tiff(), True),
+        (gif(size=SIZE), False),
+        (b"no image", False),
     ],
 )
-def test_what_may_have_exif_data(data: bytes, may: bool) -> None:
-    assert may_have_exif(data) == may
+def test_what_may_have_an_orientation(data: bytes, may: bool) -> None:
+    assert may_turn(data) == may
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (255, 256), (16383, 1)])

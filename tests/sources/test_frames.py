@@ -35,7 +35,9 @@ _TRANSPOSE = {
 }
 
 
-def painted(orientation: int, scale: int = 1) -> tuple[bytes, tuple[int, ...], tuple[int, int]]:
+def painted(
+    orientation: int, scale: int = 1, form: str = "PNG"
+) -> tuple[bytes, tuple[int, ...], tuple[int, int]]:
     """Paint a box; return the file, and the box and the size as they are stored."""
     size = SIZE[0] * scale, SIZE[1] * scale
     image = PillowImage.new("RGB", size, "black")
@@ -44,7 +46,7 @@ def painted(orientation: int, scale: int = 1) -> tuple[bytes, tuple[int, ...], t
     stored = image.transpose(_TRANSPOSE[orientation]) if orientation != 1 else image
     exif, out = PillowImage.Exif(), io.BytesIO()
     exif[0x0112] = orientation
-    stored.save(out, "PNG", exif=exif)
+    stored.save(out, form, exif=exif, lossless=True)
     own = stored.convert("L").getbbox()
     assert own is not None
     assert ImageOps.exif_transpose(PillowImage.open(out)).convert("L").getbbox() == tuple(corners)
@@ -96,6 +98,12 @@ def test_frames(tmp_path: Path, orientation: int) -> None:
     if stored != SIZE:
         with pytest.raises(BadSample, match="--boxes-frame stored"):
             check(tmp_path, image, own, stored, None, None)
+
+
+def test_a_webp_is_turned(tmp_path: Path) -> None:
+    image, own, stored = painted(6, form="WEBP")
+    check(tmp_path, image, BOX, SIZE, None, None)
+    check(tmp_path, image, own, stored, None, "stored")
 
 
 def test_smaller_copies(tmp_path: Path) -> None:
