@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import dsprep
+from dsprep.annotations.objects import BoxesAlone
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.places.names import usual_side
 from dsprep.sources.annotated import coco as module
@@ -485,6 +486,20 @@ def test_damaged_objects_reject_their_image(tmp_path: Path, values: dict[str, An
     assert isinstance(bad, BadSample)
     assert "its annotations" in str(bad)
     assert not isinstance(good, BadSample)
+
+
+def test_one_annotation_of_many_that_is_not_utf_8_rejects_its_image(tmp_path: Path) -> None:
+    items = [box(at, at % 3 + 1) for at in range(module._MANY)]
+    items[4]["by"] = "X"
+    text = coco(["a.jpg", "b.jpg", "c.jpg"], items).encode().replace(b'"X"', b'"\xe9"')
+    root = write(tmp_path, {"a.jpg": None, "b.jpg": None, "c.jpg": None, "instances_a.json": text})
+    catalog, _ = read(root)
+    first, bad, last = catalog.reader.read(catalog.rows())
+    assert isinstance(bad, BadSample)
+    assert str(bad).startswith("its annotations: 'utf-8' codec can't decode byte 0xe9")
+    for each in (first, last):
+        assert not isinstance(each, bytes | BadSample)
+        assert isinstance(each.fields["objects"].items, BoxesAlone)
 
 
 @pytest.mark.parametrize("bbox", [{}, {"bbox": None}, {"bbox": []}])

@@ -198,7 +198,10 @@ class CocoAnnotations(Annotations):
 
 
 def _texts_of(files: OpenFiles, spans: array[int]) -> pl.Series:
-    """Return the texts of many annotations; null for one that is no UTF-8 or cannot be read."""
+    """Return the texts of many annotations; null for those that cannot be read.
+
+    They are read as Latin-1, which takes any bytes: a box alone has ASCII, and others are not used.
+    """
     import polars as pl
 
     numbers, place, size = pl.Series(spans), pl.col("place"), pl.col("size")
@@ -208,15 +211,15 @@ def _texts_of(files: OpenFiles, spans: array[int]) -> pl.Series:
     is_in_next = place // _AT_MOST != place.shift() // _AT_MOST
     run = (is_apart | is_in_next).fill_null(True).cum_sum().alias("run")
     runs = table.group_by(run, maintain_order=True).agg("place", "stop")
-    texts = list[bytes | None]()
+    texts = list[str | None]()
     with suppress(OSError):  # an error is reported for each image that the file concerns
         for _, starts, stops in runs.iter_rows():
             first, last = starts[0], stops[-1]
             data = read_at(files[first >> _OFFSET_BITS], last - first, first & _OFFSET)
-            ends = zip(starts, stops, strict=True)
-            texts += [data[start - first : stop - first] for start, stop in ends]
+            text, ends = data.decode("latin-1"), zip(starts, stops, strict=True)
+            texts += [text[start - first : stop - first] for start, stop in ends]
     texts += repeat(None, table.height - len(texts))
-    read = pl.Series(texts, dtype=pl.Binary).cast(pl.String, strict=False)
+    read = pl.Series(texts, dtype=pl.String)
     return read.gather(table["index"].arg_sort())
 
 
