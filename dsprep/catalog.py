@@ -472,9 +472,10 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
 
 def _gathered(column: pl.Series, rows: pl.Series) -> pl.Series:
     """Return rows of a column."""
-    if not (isinstance(column.dtype, pl.List) or column.dtype == pl.String) or not len(rows):
+    if not (column.dtype.is_nested() or column.dtype == pl.String) or not len(rows):
         return column.gather(rows)
-    # Texts and lists take twice their memory on the way, so some thousand are moved at a time.
+    # Texts, lists and paths in two parts take twice their memory on the way, so some thousand are
+    # moved at a time.
     parts = (column.gather(rows.slice(at, AT_ONCE)) for at in range(0, len(rows), AT_ONCE))
     return pl.concat(parts, rechunk=False)
 

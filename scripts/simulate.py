@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pickle
 import resource
 import subprocess
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from dsprep.cli.main import ALLOCATOR
 from dsprep.places.scan import RunAll
 
 _FEW = 100_000  # samples whose peak is that of the program itself
@@ -40,6 +42,7 @@ def main() -> int:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
+        os.environ.setdefault(*ALLOCATOR)
         print(json.dumps(_simulate(int(args.samples[0]), args.source, args.to, args.in_order)))
         return 0
     given = ["--source", args.source, "--to", args.to, *(["--in-order"] if args.in_order else [])]
