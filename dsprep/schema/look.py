@@ -255,7 +255,8 @@ def _type_of_floats(value: Value) -> str:
         return OBJECTS
     kind = _float32(type_of(value))
     number = value[0] if isinstance(value, tuple) else value
-    return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
+    is_whole = kind in ("int", "float32") and number % 1 == 0 and abs(number) < 2**63
+    return "class" if is_whole else kind
 
 
 _PLAIN = {bool: "bool", int: "int", float: "float64", str: "text"}

@@ -159,6 +159,18 @@ class TestEveryLayout:
         check()
 
 
+@pytest.mark.parametrize(("label", "kind"), [(2.0**62, "class"), (2.0**63, "float32")])
+def test_what_no_integer_holds_is_no_class(label: float, kind: str) -> None:
+    fields = Field("image", "image"), Field("label", "float32")
+    layout, _ = RecordIO().arranged(Schema(fields, "image", "label", "other"))
+    _, samples = through(layout, [Sample("a", {"image": GIF, "label": label}, 0, "", "image")])
+    settled = settle(observe(samples, layout, Choice()), layout, Choice(), "set")
+    found = settled.schema.label_field
+    assert found is not None
+    assert found.type == kind
+    assert Reading(settled.schema, layout, settled.ignored)(samples[0]).fields["label"] == label
+
+
 def placeholders(schema: Schema, layout: Format) -> frozenset[str]:
     """What is in a record even if the schema does not have it."""
     return layout.placeholders(schema)
