@@ -79,7 +79,10 @@ def read_header(data: bytes) -> ImageHeader:
 
 
 def may_turn(data: bytes) -> bool:
-    """Return whether an image may have an orientation, as few have, in a few microseconds."""
+    """Return whether an image with a valid header may have an orientation, as few have.
+
+    Pillow takes it from EXIF data and, where that has none, from XMP.
+    """
     kind = sniff(data)
     return kind is not None and _KINDS[kind].may_turn(data)
 
@@ -206,7 +209,7 @@ def _jpeg_may_turn(data: bytes) -> bool:
         _, scan = _jpeg_find(data, _JPEG_SCAN)
     except (struct.error, BadImage):
         scan = len(data)
-    return data.find(b"Exif", 0, scan) >= 0
+    return any(data.find(mark, 0, scan) >= 0 for mark in (b"Exif", b"tiff:Orientation"))
 
 
 def _no_end_marker(data: bytes, start: int) -> str | None:
@@ -216,6 +219,8 @@ def _no_end_marker(data: bytes, start: int) -> str | None:
 # PNG: chunks of length, name, data, checksum. The first is IHDR, the last IEND.
 _PNG_HEADER = struct.Struct(">I4sII")
 _PNG_CHUNK = struct.Struct(">I4s")
+# keywords of texts, which may be compressed, in which Pillow looks for an orientation
+_PNG_TURNING = b"XML:com.adobe.xmp\0", b"Raw profile type exif\0", b"exif\0"
 
 
 def _png_size(data: bytes) -> tuple[int, int]:
@@ -242,8 +247,8 @@ def _png_missing(data: bytes) -> str | None:
 
 
 def _png_may_turn(data: bytes) -> bool:
-    others = ((name, data[at:end]) for name, at, end in png_chunks(data) if name != b"IDAT")
-    return any(name == b"eXIf" or b"Exif" in content for name, content in others)
+    chunks = png_chunks(data)
+    return any(name == b"eXIf" or data.startswith(_PNG_TURNING, at) for name, at, _ in chunks)
 
 
 # GIF: the size of the screen that frames are drawn on and its color table; blocks; a semicolon. A
@@ -283,7 +288,7 @@ def _gif_missing(data: bytes) -> str | None:
 
 
 # WebP: a RIFF file whose first chunk is VP8 (lossy), VP8L (lossless), or VP8X (more chunks follow).
-_WEBP_EXIF = 8  # the flag of VP8X that says that one of them is EXIF data
+_WEBP_EXIF_OR_XMP = 8 | 4  # flags of VP8X: which chunks follow
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
@@ -305,7 +310,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 
 def _webp_may_turn(data: bytes) -> bool:
-    return data[12:16] == b"VP8X" and len(data) > 20 and data[20] & _WEBP_EXIF > 0
+    return data[12:16] == b"VP8X" and len(data) > 20 and data[20] & _WEBP_EXIF_OR_XMP > 0
 
 
 def _webp_missing(data: bytes) -> str | None:
@@ -388,6 +393,8 @@ _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"})
 _MAX_BRANDS = 64
 _MAX_BOXES = 10_000
+# properties that turn an image, and the types of its EXIF data and of its XMP
+_AVIF_TURNING = b"irot", b"imir", b"Exif", b"application/rdf+xml"
 
 
 def _brands(data: bytes) -> set[bytes]:
@@ -431,7 +438,10 @@ def _avif_size(data: bytes) -> tuple[int, int]:
 
 
 def _avif_may_turn(data: bytes) -> bool:
-    return any(name in data for name in (b"irot", b"imir", b"Exif"))
+    # what describes it stands in other boxes than its pixels, which may be many bytes
+    boxes = _boxes(data, 0, len(data))
+    parts = (data[begin:end] for name, begin, end in boxes if name != b"mdat")
+    return any(mark in part for part in parts for mark in _AVIF_TURNING)
 
 
 def _avif_missing(data: bytes) -> str | None:

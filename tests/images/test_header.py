@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import time
+import zlib
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from PIL import Image
 
 from dsprep.errors import BadImage
 from dsprep.images.header import may_turn, read_header, require_whole, sniff
+from dsprep.images.transform import orientation_in
 from tests.images import bmp, draw, encode, gif, jpeg, png, webp
 
 SIZE = (37, 23)
@@ -129,6 +131,41 @@ def test_kind_and_size(kind: str, data: bytes) -> None:
         assert image.size == SIZE
 
 
+def png_of_chunks(*chunks: tuple[bytes, bytes]) -> bytes:
+    """A PNG with further chunks behind its header."""
+    parts = ((struct.pack(">I", len(body)), name + body) for name, body in chunks)
+    made = (size + body + struct.pack(">I", zlib.crc32(body)) for size, body in parts)
+    return png(size=SIZE)[:33] + b"".join(made) + png(size=SIZE)[33:]
+
+
+XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+EXIF = Image.Exif()
+EXIF[0x0112] = 6
+HEX = f"\nexif\n{len(EXIF.tobytes()):8}\n{EXIF.tobytes().hex()}\n".encode()
+TURNED = {
+    "jpeg, xmp": jpeg(size=SIZE, xmp=XMP),
+    "webp": webp(size=SIZE, orientation=6),
+    "webp, xmp": webp(size=SIZE, xmp=XMP),
+    "avif": encode(draw(size=SIZE), "AVIF", orientation=6),
+    "avif, mirrored": encode(draw(size=SIZE), "AVIF", orientation=2),
+    "avif, xmp": encode(draw(size=SIZE), "AVIF", xmp=XMP),
+    "png": png(size=SIZE, orientation=6),
+    "png, xmp": png_of_chunks((b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + XMP)),
+    "png, xmp packed": png_of_chunks(
+        (b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(XMP))
+    ),
+    "png, hex": png_of_chunks((b"tEXt", b"Raw profile type exif\0" + HEX)),
+    "png, hex packed": png_of_chunks((b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(HEX))),
+    "png, exif as text": png_of_chunks((b"tEXt", b"exif\0" + EXIF.tobytes())),
+}
+
+
+@pytest.mark.parametrize("data", TURNED.values(), ids=TURNED)
+def test_what_pillow_turns_may_have_an_orientation(data: bytes) -> None:
+    assert orientation_in(data) != 1
+    assert may_turn(data)
+
+
 @pytest.mark.parametrize(
     ("data", "may"),
     [
@@ -138,13 +175,13 @@ def test_kind_and_size(kind: str, data: bytes) -> None:
         (after_start(jpeg(size=SIZE, orientation=6), segment(0xE0, b"\xff\xda")), True),
         (jpeg(size=SIZE) + b"Exif", False),  # behind its pixels, where no decoder looks
         (b"\xff\xd8\xff\xe1\0\x0aExif", True),  # cut off
-        (encode(draw(size=SIZE), "PNG", orientation=6), True),
         (png(size=SIZE), False),
-        (encode(draw(size=SIZE), "WEBP", orientation=6), True),
+        (png_of_chunks((b"tEXt", b"Comment\0Exif")), False),
+        (png_of_chunks((b"IDAT", b"an Exif and tiff:Orientation")), False),
         (webp(size=SIZE, mode="RGBA"), False),
         (webp(size=SIZE)[:20], False),  # cut off
-        (encode(draw(size=SIZE), "AVIF", orientation=6), True),
         (encode(draw(size=SIZE), "AVIF"), False),
+        (encode(draw(size=SIZE), "AVIF") + b"\0\0\0\x0cmdatExif", False),  # among its pixels
         (tiff(), True),
         (gif(size=SIZE), False),
         (b"no image", False),
