@@ -97,7 +97,7 @@ def parse_boxes(
     They are those of :func:`parse`, in a tenth of the time; but polars has to be loaded first.
 
     Args:
-        texts: The texts of annotations, image after image; null for one that is not known.
+        texts: The texts of annotations, image after image; null for one that could not be read.
         counts: How many annotations each image has; 1 or more.
         classes: Class numbers by id.
     """

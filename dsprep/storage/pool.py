@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dsprep.errors import Interrupted
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+Update: TypeAlias = Callable[[bytes], object]
+"""What gets each block that is read of a file."""
 
 DEFAULT_CONCURRENCY = 8
 THREADS = 16  # calls that a process makes ahead at once
@@ -146,13 +149,16 @@ class BlocksAhead:
     The thread passes each block on to the updates. A file of one block is read without a thread.
     """
 
-    def __init__(self, file: Any, *updates: Callable[[bytes], object]) -> None:
+    def __init__(self, file: Any, *updates: Update) -> None:
         self._file, self._updates = file, updates
         self._threads = Threads(1)
         self._coming: Future[bytes] | None = None
 
     def read(self, size: int) -> bytes:
-        """Return the next block, of about this size; an empty one at the end."""
+        """Return the next block; an empty one at the end.
+
+        Give a size once: a block that was read ahead has that of the call before, or is shorter.
+        """
         if self._coming is None:
             block = self._read(size)
             is_last = len(block) < size

@@ -6,7 +6,7 @@ what is known                            what decides
 no such file at the destination          it is sent: ``missing``
 other sizes                              it is sent: ``size``
 ``--size-only``                          it is not sent: ``size``
-equal ETags of two objects               it is not sent: ``etag``
+equal ETags (a file's is its known MD5)  it is not sent: ``etag``
 an ETag that is the other's MD5          it is not sent: ``etag``
 a full checksum that S3 keeps            the crc32c of the other: ``checksum``; its bytes, if they
                                          differ and dsprep has not noted the same: ``download``

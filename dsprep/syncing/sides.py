@@ -60,7 +60,7 @@ class Directory(Frozen):
     pace: Pace = field(default_factory=Pace)  # stops reading
     checksums: Checksums = field(default_factory=Checksums)  # what is known of its files
 
-    has_etags = True  # known MD5s
+    has_etags = True  # the MD5s that `checksums` knows
 
     def name(self, path: str) -> str:
         return str(self.root / path)

@@ -107,10 +107,10 @@ def counted(
     report(count, done() - size)
 
 
-def main(alive: int, ahead: list[str], patience: float) -> None:
+def main(alive: int, ahead: list[str], idle: float) -> None:
     """Answer calls until stdin is closed; import the modules ``ahead`` while no call comes.
 
-    The first of them is imported after so many seconds without a call.
+    The first import begins after ``idle`` seconds without a call.
     """
 
     def end_with_parent() -> None:
@@ -171,10 +171,10 @@ def main(alive: int, ahead: list[str], patience: float) -> None:
                 answer_with(answer)
             except BrokenPipeError:
                 return
-            idle = patience
-            while ahead and not yielded and not select.select([calls], [], [], idle)[0]:
+            wait = idle
+            while ahead and not yielded and not select.select([calls], [], [], wait)[0]:
                 import_module(ahead.pop(0))
-                idle = 0
+                wait = 0
 
     WAITS.listen(waits)
     serve()

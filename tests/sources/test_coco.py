@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import zipfile
+from array import array
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ import dsprep
 from dsprep.annotations.objects import BoxesAlone
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.places.names import usual_side
+from dsprep.places.prefetch import OpenFiles
 from dsprep.sources.annotated import coco as module
 from dsprep.sources.annotated import json_file
 from dsprep.sources.annotated.coco_kind import files_with_sides
@@ -486,6 +489,34 @@ def test_damaged_objects_reject_their_image(tmp_path: Path, values: dict[str, An
     assert isinstance(bad, BadSample)
     assert "its annotations" in str(bad)
     assert not isinstance(good, BadSample)
+
+
+def test_texts_are_slices_of_their_files(tmp_path: Path) -> None:
+    generator, paths, spans = random.Random(1), list[str](), list[tuple[int, int, bytes]]()
+    gaps, sizes = (0, 5, module._NEAR, module._NEAR + 1), (1, 100, 20_000, module._AT_MOST // 2)
+    for number in range(3):
+        data = b""
+        for gap in gaps * 4:
+            text = generator.randbytes(generator.choice(sizes))
+            data += bytes(gap)
+            spans.append((number << module._OFFSET_BITS | len(data), len(text), text))
+            data += text
+        paths.append(str(tmp_path / f"{number}.json"))
+        Path(paths[-1]).write_bytes(data)
+    generator.shuffle(spans)
+    numbers = array("q", [number for span in spans for number in span[:2]])
+    with OpenFiles(tuple(paths)) as files:
+        texts = module._texts_of(files, numbers).to_list()
+    assert texts == [text.decode("latin-1") for *_, text in spans]
+
+
+def test_what_lies_on_the_border_of_two_blocks_is_digested() -> None:
+    text = b'[{"segmentation": {"counts" : "Pi0"}, "iscrowd": 1}]'
+    for border in range(len(text) + 1):
+        digest = module._Digest()
+        for block in (text[:border], text[border:]):
+            digest.update(block)
+        assert (digest.growth, digest.flags) == (6, True)
 
 
 def test_one_annotation_of_many_that_is_not_utf_8_rejects_its_image(tmp_path: Path) -> None:

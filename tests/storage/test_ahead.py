@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import weakref
 from io import BytesIO
@@ -50,12 +51,20 @@ def test_calls_that_wait_for_further_ones_end() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 10, 11])
-def test_blocks_are_passed_on_in_order_and_before_they_are_read(size: int) -> None:
+def test_blocks_are_passed_on_in_order(size: int) -> None:
     content, passed = b"0123456789", list[bytes]()
     with BlocksAhead(BytesIO(content), passed.append) as blocks:
         read = [*iter(lambda: blocks.read(size), b"")]
     assert b"".join(read) == content
     assert [*filter(None, passed)] == read
+
+
+def test_a_block_is_passed_on_before_it_is_asked_for() -> None:
+    passed = queue.SimpleQueue[bytes]()
+    with BlocksAhead(BytesIO(b"0123"), passed.put) as blocks:
+        assert blocks.read(2) == passed.get() == b"01"
+        assert passed.get(timeout=60) == b"23"
+        assert blocks.read(2) == b"23"
 
 
 def test_an_error_is_that_of_the_block_where_it_is_met() -> None:

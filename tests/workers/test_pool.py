@@ -49,6 +49,20 @@ def test_brief_calls_do_not_wait_for_a_caller_that_was_busy(
         assert first != third
 
 
+def test_idle_workers_import_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = f"import os, pathlib; pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()"
+    (tmp_path / "imported_ahead.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("dsprep.workers.pool._LONG_IDLE", 0.01)
+    with Pool(2, ["imported_ahead"]) as pool:
+        workers = set(pool.map(called.pid, [0] * 4))
+        assert len(workers) == 2
+        deadline = time.monotonic() + 60
+        while not all((tmp_path / str(pid)).exists() for pid in workers):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
 def test_progress_reaches_the_caller() -> None:
     told: list[tuple[Any, ...]] = []
     with Pool(2) as pool:

@@ -33,9 +33,9 @@ from dsprep.sources.annotated.coco_captions import (
 )
 from dsprep.sources.annotated.coco_segments import SEGMENTS, CocoPanoptic, segments_in
 from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues
-from dsprep.sources.annotated.json_file import JsonText, Update
+from dsprep.sources.annotated.json_file import JsonText
 from dsprep.storage.files import OpenFile, open_file
-from dsprep.storage.pool import BlocksAhead
+from dsprep.storage.pool import BlocksAhead, Update
 from dsprep.storage.stored import Facts
 from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted_names
@@ -43,10 +43,9 @@ from dsprep.units import format_count, format_some, quoted_names
 if TYPE_CHECKING:
     import polars as pl
 
-_NEAR = 1 << 14  # bytes that are read at once, as annotations lie near one another
+_NEAR = 1 << 14  # bytes between annotations that are read with them, at most
 _AT_MOST = 1 << 20  # bytes that are read at once; files begin at multiples of it
 _AT_ONCE = 1 << 23  # bytes of annotations that are parsed at once
-_SPANS_AT = 4  # numbers of an image in its place, before those of its annotations
 _MANY = 1024  # annotations that are worth loading polars for
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
 _DRAWN = frozenset(("bbox", "segmentation", "keypoints"))  # keys of objects, and of no labels
@@ -160,8 +159,8 @@ class CocoAnnotations(Annotations):
         while stop < len(places) and size < _AT_ONCE:
             if places[stop] is not None:
                 numbers = array("q", places[stop])
-                _, _, width, height = numbers[:_SPANS_AT]
-                own = numbers[_SPANS_AT:]
+                _, _, width, height = numbers[:4]
+                own = numbers[4:]
                 if own:
                     images.append((stop, _extent(width, height)))
                     counts.append(len(own) // 2)

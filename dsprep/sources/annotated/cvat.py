@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dsprep.annotations.cvat import parse_image, parts_of_skeletons
 from dsprep.errors import SourceError
 from dsprep.places.names import usual_side
-from dsprep.sources.annotated.json_file import Update
 from dsprep.sources.annotated.spans import ParsedImage, XmlSpans, opened_at
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ class CvatImages(XmlSpans):
     root: ClassVar[str] = "annotations"
     advice: ClassVar[Mapping[str, str]] = {"skeleton": "no label of the file declares their points"}
 
-    def pieces(self, file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
-        for found in super().pieces(file, path, *updates):
+    def pieces(self, file: Any, path: str) -> Iterator[tuple[int, int, Any]]:
+        for found in super().pieces(file, path):
             if found[-1].tag == "track":
                 raise SourceError(
                     f"{path}: has tracks of a video, which dsprep does not read: export the task "

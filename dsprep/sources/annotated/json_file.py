@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from dsprep.errors import SourceError
-
-Update: TypeAlias = Callable[[bytes], object]
-"""What gets each block that is read of a file."""
 
 _BLOCK = 1 << 24
 _LONGEST = 1 << 28  # bytes of one item: the runs of a crowd may be long
@@ -24,8 +21,8 @@ class JsonText:
     It is read as Latin-1, where each byte is a character, so that places are those of bytes.
     """
 
-    def __init__(self, file: Any, path: str, what: str, *updates: Update) -> None:
-        self._file, self._path, self._what, self._updates = file, path, what, updates
+    def __init__(self, file: Any, path: str, what: str) -> None:
+        self._file, self._path, self._what = file, path, what
         self._scan = json.JSONDecoder().raw_decode
         self.text, self.start = "", 0  # what is held, and where it begins in the file
         self.position = 0  # in the text
@@ -39,8 +36,6 @@ class JsonText:
 
     def _fill(self) -> bool:
         block: bytes = self._file.read(max(_BLOCK, len(self.text)))
-        for update in self._updates:
-            update(block)
         self.text += block.decode("latin-1")
         return bool(block)
 

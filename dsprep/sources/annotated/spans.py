@@ -28,9 +28,10 @@ from dsprep.places.names import told_side, told_sides
 from dsprep.places.prefetch import OpenFiles, Pieces, read_at
 from dsprep.sources.annotated.annotated import Annotations, Scan, some_lines
 from dsprep.sources.annotated.image_values import ImageValues, class_of_images, tags_of_images
-from dsprep.sources.annotated.json_file import JsonText, Update, items_in
+from dsprep.sources.annotated.json_file import JsonText, items_in
 from dsprep.sources.annotated.xml_file import children_of
 from dsprep.storage.files import full_path, open_file
+from dsprep.storage.pool import BlocksAhead, Update
 from dsprep.storage.stored import Facts
 from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted_names
@@ -93,7 +94,7 @@ class Spans(Annotations):
         return None in self.states
 
     @abstractmethod
-    def pieces(self, file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
+    def pieces(self, file: Any, path: str) -> Iterator[tuple[int, int, Any]]:
         """Yield where each piece of an open file begins, its size, and what it holds."""
 
     @abstractmethod
@@ -151,8 +152,8 @@ class JsonSpans(Spans):
 
     within: ClassVar[Collection[str]] = ()  # names of items whose items are those of images
 
-    def pieces(self, file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
-        items = items_in(JsonText(file, path, f"list of {self.noun}s", *updates), self.within)
+    def pieces(self, file: Any, path: str) -> Iterator[tuple[int, int, Any]]:
+        items = items_in(JsonText(file, path, f"list of {self.noun}s"), self.within)
         return ((offset, size, item) for _, offset, size, item in items)
 
     def piece(self, data: bytes) -> Any:
@@ -164,8 +165,8 @@ class XmlSpans(Spans):
 
     root: ClassVar[str]  # the tag of the root
 
-    def pieces(self, file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
-        return children_of(file, path, self.root, *updates)
+    def pieces(self, file: Any, path: str) -> Iterator[tuple[int, int, Any]]:
+        return children_of(file, path, self.root)
 
     def piece(self, data: bytes) -> Any:
         return root_of(data)
@@ -178,9 +179,9 @@ class LineSpans(Spans):
     def belongs(self, lines: Sequence[str], line: str) -> bool:
         """Return whether a line belongs to the lines before it, which are one piece."""
 
-    def pieces(self, file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, Any]]:
+    def pieces(self, file: Any, path: str) -> Iterator[tuple[int, int, Any]]:
         begins, ends, lines = 0, 0, list[str]()
-        for offset, size, line in _lines_of(file, path, *updates):
+        for offset, size, line in _lines_of(file, path):
             if lines and not self.belongs(lines, line):
                 yield begins, ends - begins, lines
                 lines = []
@@ -196,14 +197,12 @@ class LineSpans(Spans):
         return [line.rstrip("\r") for line in lines if line.strip()]
 
 
-def _lines_of(file: Any, path: str, *updates: Update) -> Iterator[tuple[int, int, str]]:
+def _lines_of(file: Any, path: str) -> Iterator[tuple[int, int, str]]:
     """Yield where each line begins that is not blank, its size, and its text without its end."""
     held, at, is_last = b"", 0, False
     while not is_last:
         block: bytes = file.read(_BLOCK)
         is_last = not block
-        for update in updates:
-            update(block)
         *lines, held = (held + block).split(b"\n")
         if len(held) > _LONGEST:
             raise SourceError(f"{path}: has a line of more than {_LONGEST:,} bytes")
@@ -313,9 +312,11 @@ def _read_file(
 ) -> None:
     """Take what a file tells, given its number and the paths of the images."""
     data = of.data
-    with open_file(of.path) if data is None else BytesIO(data) as file:
-        pieces = spans.pieces(file, of.path, *updates)
-        for at, (offset, size, piece) in enumerate(pieces, 1):
+    with (
+        open_file(of.path) if data is None else BytesIO(data) as file,
+        BlocksAhead(file, *updates) as blocks,
+    ):
+        for at, (offset, size, piece) in enumerate(spans.pieces(blocks, of.path), 1):
             name, told = read.taken(spans, at, piece)
             if told is None:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -67,23 +67,18 @@ class _Children:
         self._ended = self._depth == 1
 
 
-def children_of(
-    file: Any, path: str, root: str, *updates: Callable[[bytes], object]
-) -> Iterator[tuple[int, int, Element]]:
+def children_of(file: Any, path: str, root: str) -> Iterator[tuple[int, int, Element]]:
     """Yield where each element below the root begins, its size in bytes, and itself.
 
     Args:
         file: The open file.
         path: What messages call it.
         root: The tag that the root has to have.
-        updates: What gets each block that is read.
     """
     children, read, is_last = _Children(), 0, False
     while not is_last:
         block: bytes = file.read(_BLOCK)
         is_last = not block
-        for update in updates:
-            update(block)
         try:
             if not read and block[:2] in (b"\xff\xfe", b"\xfe\xff"):
                 raise ValueError("is UTF-16: save the file as UTF-8")
