@@ -157,7 +157,7 @@ class BlocksAhead:
     def read(self, size: int) -> bytes:
         """Return the next block; an empty one at the end.
 
-        Give a size once: a block that was read ahead has that of the call before, or is shorter.
+        A block that was read ahead has the size that the call before gave, or is shorter.
         """
         if self._coming is None:
             block = self._read(size)
