@@ -69,6 +69,7 @@ class Frame(NamedTuple):
 
 AS_SHOWN = Frame()  # all images as they are displayed
 _UPRIGHT = Transform()
+_UPRIGHT_PNG = Transform(encode="png")  # of all kinds but JPEG, as WebP, too, may be lossless
 _GRAY = "mask written as gray PNG of the same class numbers"
 _BEYOND = (
     "object with a box beyond the edge of its image: give --annotation-size if images are smaller "
@@ -101,7 +102,8 @@ def make_mover(
         effects = sample.effects = sample.effects or Counter()
         turn = orientation_in(data) if may_turn(data) else 1
         if transform is None and turn != 1:
-            image = _UPRIGHT.apply(data, max_pixels)
+            upright = _UPRIGHT if image.kind == "jpg" else _UPRIGHT_PNG
+            image = upright.apply(data, max_pixels)
             effects[_TURNED] += 1
         before = image.before or (image.width, image.height)
         scaled, window = transform.move(before) if transform else (before, (0, 0, *before))

@@ -65,7 +65,8 @@ def moved(tmp_path: Path, image: bytes, object: Any, size: Any, frame: Frame) ->
     move = make_mover(catalog.settled.schema, None, 1 << 20, frame=frame)
     assert move is not None
     with PillowImage.open(io.BytesIO(image)) as opened:
-        encoded = move(sample, image, Encoded("png", image, *opened.size), None)
+        kind = "webp" if opened.format == "WEBP" else "png"
+        encoded = move(sample, image, Encoded(kind, image, *opened.size), None)
     written = PillowImage.open(io.BytesIO(encoded.data))
     assert written.getexif().get(0x0112, 1) == 1
     assert written.size == (encoded.width, encoded.height)
@@ -104,6 +105,8 @@ def test_a_webp_is_turned(tmp_path: Path) -> None:
     image, own, stored = painted(6, form="WEBP")
     check(tmp_path, image, BOX, SIZE, None, None)
     check(tmp_path, image, own, stored, None, "stored")
+    _, written = moved(tmp_path, image, {"bbox": [0, 0, 9, 9]}, SIZE, Frame())
+    assert written.format == "PNG"  # which loses nothing
 
 
 def test_smaller_copies(tmp_path: Path) -> None:
