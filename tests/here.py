@@ -118,8 +118,10 @@ class Here:
 def _signals_kept() -> Iterator[None]:
     """The command decides what signals mean; afterwards they mean again what they did."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook = sys.unraisablehook
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)

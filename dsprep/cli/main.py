@@ -9,6 +9,7 @@ import signal
 import sys
 from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -42,6 +43,9 @@ COMMANDS = {
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 """Signals that end a job: Ctrl-C, and the one that schedulers send."""
+
+_INTERRUPTED = "interrupted; give the same command again"
+"""What is said where nothing is known of what is there."""
 
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
 """Limits on memory and threads, without which polars cannot be loaded."""
@@ -109,6 +113,7 @@ def main() -> None:
     """Run the command line, and turn errors into exit codes."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    sys.unraisablehook = _see_ignored
     prepare_streams()
     os.environ.setdefault(*ALLOCATOR)
     WAITS.listen(say)
@@ -126,7 +131,7 @@ def main() -> None:
         # click aborts on the end of a file, too: Python leaves a cut .pyc where a disk is full.
         if isinstance(error.__cause__, EOFError):
             raise error.__cause__ from None
-        code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
+        code = _fail(_INTERRUPTED, INTERRUPTED_EXIT_CODE)
     except Interrupted as error:
         # the terminal shows ^C without a line break
         code = _fail(str(error), error.exit_code, above="\n")
@@ -137,9 +142,13 @@ def main() -> None:
         code = _fail(visible(message), DsprepError.exit_code)
     except BaseException as error:  # polars panics, for one, are no Exception
         short = _shortage(error)
-        if short is None:
+        # Python 3.11 makes it a RuntimeError where a class gives its attributes their names.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            code = _fail(_INTERRUPTED, INTERRUPTED_EXIT_CODE)
+        elif short is not None:
+            code = _fail(visible(short), DsprepError.exit_code)
+        else:
             raise
-        code = _fail(visible(short), DsprepError.exit_code)
     if code == INTERRUPTED_EXIT_CODE:
         # At once: another Ctrl-C while Python shuts down would change the exit code.
         sys.stderr.flush()
@@ -183,3 +192,12 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
         # Not SIG_IGN: Python complains when it finds that for a signal that has come already.
         signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt
+
+
+def _see_ignored(ignored: Any) -> None:
+    """Interrupt again, and soon, where Python ignores what is raised: while it frees an object."""
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+    else:
+        sys.__unraisablehook__(ignored)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,23 @@ SLOW = ("--format", "webdataset", "--samples-per-shard", "10", "--resize", "100"
 
 SOON = 20.0
 """Seconds; no more than the machine being busy with other tests explains."""
+
+HIDING = """
+import os, signal, sys, time
+from dsprep.cli import main
+
+def end(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+def work(**_):
+    eval(sys.argv[1])
+    time.sleep(30)
+    print("done")
+
+main.cli.main = work
+main.main()
+"""
+"""A command that a signal ends while a class is made, or an object is freed."""
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +147,24 @@ class TestASignal:
         assert (finished.code, "interrupted" in finished.err) == (130, True)
         wait_for_end(running)
         assert contents(tmp_path) == before
+
+    @pytest.mark.parametrize(
+        "moment",
+        [
+            "type('Made', (), {'name': type('Named', (), {'__set_name__': end})()})",
+            "type('Freed', (), {'__del__': end})()",
+        ],
+    )
+    def test_where_python_hides_what_is_raised(self, moment: str) -> None:
+        """It raises another error in the one case, and goes on in the other."""
+        finished = subprocess.run(
+            [sys.executable, "-c", HIDING, moment, "status", "."],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (finished.returncode, finished.stdout) == (130, "")
+        assert finished.stderr == "dsprep: interrupted; give the same command again\n"
 
 
 class TestAWorkerThatDies:
