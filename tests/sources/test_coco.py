@@ -413,6 +413,26 @@ def test_a_file_that_ends_early(tmp_path: Path, keep: float) -> None:
         read(write(tmp_path, files))
 
 
+@pytest.mark.parametrize("section", ["images", "annotations", "categories"])
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [("}, {", "} {"), ("}, {", "},, {"), ("[{", "[, {"), ("}]", "}, ]"), ("}]", "}")],
+)
+def test_a_list_that_is_damaged(tmp_path: Path, section: str, whole: str, damaged: str) -> None:
+    text = coco(["a.jpg", "b.jpg"], [box(at, 1) for at in range(1, 50)])
+    at = text.index(whole, text.index(f'"{section}"'))
+    text = text[:at] + damaged + text[at + len(whole) :]
+    files = {"a.jpg": None, "b.jpg": None, "instances_a.json": text}
+    with pytest.raises(SourceError, match=r"ends early: byte [\d,]+|is not an object"):
+        read(write(tmp_path, files))
+
+
+def test_a_comma_behind_the_last_list(tmp_path: Path) -> None:
+    files = {"a.jpg": None, "instances_a.json": coco(["a.jpg"])[:-1] + ",}"}
+    with pytest.raises(SourceError, match=r"ends early: byte [\d,]+"):
+        read(write(tmp_path, files))
+
+
 def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
     files = {"a.jpg": None, "instances_a.json": '{"a":' + "[" * 200_000}
     with pytest.raises(SourceError, match="ends early: byte 6"):

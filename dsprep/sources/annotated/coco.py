@@ -765,7 +765,9 @@ def items_of(
     ):
         held = JsonText(blocks, of.path, what)
         held.take("{")
-        while held.expect('"}') != "}":
+        goes_on = not held.is_empty("}")
+        while goes_on:
+            held.expect('"')
             *_, name = held.value()
             held.take(":")
             if (follows := held.following()) != "[":
@@ -775,8 +777,10 @@ def items_of(
                     yield name, 0, 0, None
             else:
                 held.position += 1
-                while (mark := held.expect('{[]"0123456789-tfn,')) != "]":
-                    after = held.position + (mark == ",")
+                has_more = not held.is_empty("]")
+                while has_more:
+                    mark = held.following()
+                    after = held.position
                     if alike is not None and mark == "{" and name == "annotations":
                         after = alike.take(held.text, held.position, held.start)
                     if after > held.position:
@@ -793,8 +797,6 @@ def items_of(
                             yield from segments_in(held.last, offset, item, of.path)
                     else:
                         yield from ((name, 0, 0, item) for item in held.some())
-                held.position += 1
-            if held.expect(",}") == ",":
-                held.position += 1
-        held.position += 1
+                    has_more = held.goes_on("]")
+            goes_on = held.goes_on("}")
         held.end()

@@ -69,6 +69,18 @@ class JsonText:
         self.expect(mark)
         self.position += 1
 
+    def is_empty(self, closes: str) -> bool:
+        """Return whether a list or object that begins here has no items; if so, go behind it."""
+        is_empty = self.following() == closes
+        self.position += is_empty
+        return is_empty
+
+    def goes_on(self, closes: str) -> bool:
+        """Go behind the comma before the next item, or behind the end; return which it was."""
+        mark = self.expect(f",{closes}")
+        self.position += 1
+        return mark == ","
+
     def some(self) -> list[Any]:
         """Go behind some items of a list, one at least; return them."""
         # Many at once take a fourth of the time. What ends with a brace and is a list, is items.
@@ -136,8 +148,8 @@ def items_in(held: JsonText, within: Collection[str] = ()) -> Iterator[tuple[str
 def _items_of(held: JsonText, within: Collection[str]) -> Iterator[tuple[str, int, int, Any]]:
     closes = "]" if held.expect("[{") == "[" else "}"
     held.position += 1
-    name, mark = "", "" if held.following() != closes else closes
-    while mark != closes:
+    name, goes_on = "", not held.is_empty(closes)
+    while goes_on:
         if closes == "}":
             held.expect('"')
             *_, name = held.value()
@@ -147,6 +159,4 @@ def _items_of(held: JsonText, within: Collection[str]) -> Iterator[tuple[str, in
             yield from _items_of(held, ())
         else:
             yield name, *held.value()
-        mark = held.expect(f",{closes}")
-        held.position += mark == ","
-    held.position += 1
+        goes_on = held.goes_on(closes)
