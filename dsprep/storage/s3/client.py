@@ -24,7 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 from xml.etree.ElementTree import XML, Element
@@ -88,6 +88,22 @@ class Body:
         return self._at
 
 
+@cache
+def _models(data_path: str | None) -> Any:
+    """Return botocore's descriptions of services, which all connections of a process share.
+
+    To read them again takes most of the time in which a connection is made.
+    """
+    from botocore.loaders import create_loader
+
+    loader = create_loader(data_path)
+    # It would look twice into the directory of each of 400 services: a tenth of a short run.
+    places = filter(os.path.isdir, loader.search_paths)
+    services = [name for place in places for name in os.listdir(place)]
+    loader.list_available_services = lambda _: services
+    return loader
+
+
 class Connection:
     """Sends requests for one bucket; several threads may do so at once."""
 
@@ -102,11 +118,8 @@ class Connection:
                 require_endpoint(name, os.environ[name])
         self._bucket, self._config = bucket, config
         self._session = botocore.session.Session(profile=config.profile)
-        # It would look twice into the directory of each of 400 services: a tenth of a short run.
-        loader = self._session.get_component("data_loader")
-        places = filter(os.path.isdir, loader.search_paths)
-        services = [name for place in places for name in os.listdir(place)]
-        loader.list_available_services = lambda _: services
+        data_path = self._session.get_config_variable("data_path")
+        self._session.register_component("data_loader", _models(data_path))
         parsers = self._session.get_component("response_parser_factory")
         # botocore's own parser of times takes as long as the rest of a listing's entry.
         parsers.set_parser_defaults(timestamp_parser=seconds)
