@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -64,6 +65,14 @@ with suppress(OSError, ValueError):
     room = min(shutil.disk_usage(MEMORY).free, free_memory() // 2)
     if may_run and os.access(MEMORY, os.W_OK) and room > 4 << 30:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Look for garbage as rarely as the command does, and never among the collected tests."""
+    gc.set_threshold(50_000)
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

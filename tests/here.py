@@ -6,7 +6,7 @@ point of (signals, streams, exit) is tested with `run_cli` and `start_cli`.
 
 from __future__ import annotations
 
-import gc
+import atexit
 import os
 import signal
 import sys
@@ -81,7 +81,6 @@ class Here:
                 code = 0
             except SystemExit as ended:
                 code = int(ended.code or 0)
-            gc.unfreeze()  # what the command freezes would be kept to the end of all tests
         return Finished(code, out.text(), err.text())
 
     @contextmanager
@@ -91,6 +90,7 @@ class Here:
         if aws != self._aws:  # which may name another server
             for store in s3_store._stores.values():
                 store.close()
+                atexit.unregister(store.close)  # which would keep it
             s3_store._stores.clear()
             self._aws = aws
         with mock.patch("dsprep.workers.pool.Pool", self._pool):
