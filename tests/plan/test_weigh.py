@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from io import BytesIO
+from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+import dsprep
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
 from dsprep.places.archive import ArchiveReader, CompressedTarReader
 from dsprep.plan.weigh import SAMPLE, TOLERANCE, fit, some_of
+from tests.sources.boxes import box, coco, write
 
 
 def test_a_power_law_is_found() -> None:
@@ -64,6 +69,26 @@ def test_shards_stay_within_the_tolerance_though_sizes_scatter() -> None:
         filled += guess
         real += size
     assert shards > 150
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_images_that_are_turned_upright_count_as_they_are_written(
+    tmp_path: Path, share: float
+) -> None:
+    """They become JPEG of quality 90, and may be twice as large as before."""
+    files: dict[str, str | bytes | None] = {}
+    for number in range(300):
+        exif, out = Image.Exif(), BytesIO()
+        exif[0x0112] = 6 if number < 300 * share else 1
+        Image.effect_noise((96, 64), 90).save(out, "JPEG", quality=30, exif=exif)
+        files[f"{number}.jpg"] = out.getvalue()
+    images = [{"id": at, "file_name": name} for at, name in enumerate(files)]
+    files["instances_a.json"] = coco([], [box(1, 1)], images=images)
+    source = write(tmp_path / "source", files)
+    dsprep.pack(source, tmp_path / "out", to="tfrecord", target_size=100_000)
+    sizes = [path.stat().st_size for path in (tmp_path / "out").glob("*.tfrecord*")]
+    assert len(sizes) > 3
+    assert 60_000 < max(sizes) <= 100_000
 
 
 def test_a_sample_is_limited_in_samples_and_bytes() -> None:
