@@ -20,7 +20,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from dsprep.arguments import accept
-from dsprep.errors import BadImage, BadSample, OptionError, SourceError
+from dsprep.errors import BadImage, OptionError, SourceError
 from dsprep.frozen import Frozen
 from dsprep.images import bilinear, structure
 from dsprep.images.header import (
@@ -28,6 +28,7 @@ from dsprep.images.header import (
     NAMES,
     PLUGINS,
     ImageHeader,
+    may_turn,
     read_header,
     require_checksums,
     require_whole,
@@ -535,11 +536,18 @@ def size_either_way(head: bytes) -> tuple[float, float] | tuple[None, None]:
     """
     try:
         header = read_header(head)
-        if b"Exif\0" in head and orientation_in(head) in _ON_ITS_SIDE:
-            return (max(header.width, header.height),) * 2
-    except BadSample:
+    except BadImage:
         return None, None
+    if may_turn(head) and _may_lie_on_its_side(head):
+        return (max(header.width, header.height),) * 2
     return header.width, header.height
+
+
+def _may_lie_on_its_side(head: bytes) -> bool:
+    try:
+        return orientation_in(head) in _ON_ITS_SIDE
+    except BadImage:  # the head alone cannot be opened
+        return True
 
 
 # Pixels of a decoded image: colors, number, and which way is up

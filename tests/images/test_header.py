@@ -14,7 +14,7 @@ from PIL import Image
 
 from dsprep.errors import BadImage
 from dsprep.images.header import may_turn, read_header, require_whole, sniff
-from dsprep.images.transform import orientation_in
+from dsprep.images.transform import orientation_in, size_either_way
 from tests.images import bmp, draw, encode, gif, jpeg, png, webp
 
 SIZE = (37, 23)
@@ -164,6 +164,19 @@ TURNED = {
 def test_what_pillow_turns_may_have_an_orientation(data: bytes) -> None:
     assert orientation_in(data) != 1
     assert may_turn(data)
+
+
+@pytest.mark.parametrize("keep", [1.0, 0.8])
+@pytest.mark.parametrize("name", TURNED)
+def test_boxes_of_either_frame_lie_in_the_size_of_a_head(name: str, keep: float) -> None:
+    data = TURNED[name]
+    size = SIZE if "mirrored" in name else (max(SIZE),) * 2
+    assert size_either_way(data[: int(len(data) * keep)]) == size
+
+
+@pytest.mark.parametrize("data", [jpeg(size=SIZE), png(size=SIZE), webp(size=SIZE)])
+def test_the_size_of_a_head_without_an_orientation(data: bytes) -> None:
+    assert size_either_way(data[:-9]) == SIZE
 
 
 @pytest.mark.parametrize(
