@@ -124,7 +124,7 @@ class Catalog(Frozen, eq=False):
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
-        columns, label = dict(widened(self.table.head(0)).schema), self.label_column
+        columns, label = _widened_types(self.table), self.label_column
         known = COLUMNS | PLACE_COLUMNS | ANNOTATION_COLUMNS | LIST_COLUMNS
         known |= SIDE_COLUMNS | COPY_COLUMNS
         known |= {label: LABEL_COLUMNS[label]} if label else {}
@@ -136,8 +136,9 @@ class Catalog(Frozen, eq=False):
         if label == "label" and self.table["label"].list.len().min() == 0:
             raise ValueError("a catalog cannot hold an empty label")
         if label == "cls" and self.classes is not None:
-            outside = ~self.table["cls"].is_between(0, len(self.classes) - 1)
-            if outside.any():
+            numbers = self.table["cls"]
+            least, most = int(numbers.min() or 0), int(numbers.max() or 0)  # type: ignore[arg-type]
+            if len(numbers) and not 0 <= least <= most < len(self.classes):
                 raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
 
     def __len__(self) -> int:
@@ -386,6 +387,16 @@ def widened(table: pl.DataFrame) -> pl.DataFrame:
     """Return a table whose whole numbers have 64 bits, so that sums of them do, and whole paths."""
     table = table.cast({pl.Int32: pl.Int64})
     return table.with_columns(whole_path(table)) if "path" in table.columns else table
+
+
+def _widened_types(table: pl.DataFrame) -> dict[str, pl.DataType]:
+    """Return the types of the columns that `widened` returns, without a query for them."""
+    types: dict[str, pl.DataType] = {
+        name: pl.Int64() if kind == pl.Int32 else kind for name, kind in table.schema.items()
+    }
+    if isinstance(types.get("path"), pl.Struct):
+        types["path"] = pl.String()
+    return types
 
 
 def whole_path(table: pl.DataFrame) -> pl.Expr:

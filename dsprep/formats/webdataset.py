@@ -342,9 +342,13 @@ class WebDataset(Format):
         return total
 
     def caveats(self, rows: pl.LazyFrame) -> Iterator[str]:
+        import polars as pl
+
         most = tar.MAX_NAME - len(".jpeg")
-        found = rows.filter(key_size_expr() > most).select(key_expr())
-        long = found.collect(engine="streaming").to_series()
+        # A key has no more bytes than its path, so only long paths are looked into.
+        paths = rows.select("path").filter(pl.col("path").str.len_bytes() > most)
+        found = paths.collect(engine="streaming").filter(key_size_expr() > most)
+        long = found.select(key_expr()).to_series()
         if len(long):
             yield (
                 f"{format_count(len(long), 'name')} of about {tar.MAX_NAME} bytes or more, which "
