@@ -20,7 +20,7 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.places.names import usual_side
 from dsprep.places.prefetch import OpenFiles
 from dsprep.sources.annotated import coco as module
-from dsprep.sources.annotated import json_file
+from dsprep.sources.annotated import coco_items, coco_places, json_file
 from dsprep.sources.annotated.coco_kind import files_with_sides
 from dsprep.sources.source import Source
 from tests.sources.boxes import box, boxes, coco, kinds, notes, objects, read, sides, told, write
@@ -227,8 +227,8 @@ def test_ids_of_any_kind(tmp_path: Path) -> None:
 def test_places_are_right_wherever_blocks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    monkeypatch.setattr(module, "_MANY", many)
-    monkeypatch.setattr(module, "_AT_ONCE", 100)
+    monkeypatch.setattr(coco_places, "_MANY", many)
+    monkeypatch.setattr(coco_places, "_AT_ONCE", 100)
     rle = {"counts": "Pi0", "size": [20, 40]}
     more: list[dict[str, Any]] = [
         {"bbox": [at, 1, 2, 3.5], "note": 'a "}\\" {', "text": "ä€"} for at in range(20)
@@ -249,8 +249,8 @@ def test_places_are_right_wherever_blocks_end(
         for block in (7, 64, 1000, 1 << 24):
             monkeypatch.setattr(json_file, "_BLOCK", block)
             monkeypatch.setattr(json_file, "_SOME", block)
-            monkeypatch.setattr(module, "_NEAR", block)
-            monkeypatch.setattr(module, "_SOME", block)
+            monkeypatch.setattr(coco_places, "_NEAR", block)
+            monkeypatch.setattr(coco_items, "_SOME", block)
             found = objects(read(root, annotations=[str(file)])[0])
             for place, path in enumerate(("a.jpg", "b.jpg", "ä.jpg")):
                 items = found[path].items
@@ -277,7 +277,7 @@ def test_annotations_that_are_written_alike(values: dict[str, Any], other: dict[
         text, alike = json.dumps(first, indent=indent), json.dumps(second, indent=indent)
         items = [text, alike, text, "{}", alike, text]
         whole = ", ".join(items)
-        found = module.WrittenAlike(3)
+        found = coco_items.WrittenAlike(3)
         found.learn(whole, 0, len(text), first)
         taken = ", ".join(items[:3])
         assert found.take(whole, 0, 1000) == len(taken)
@@ -297,7 +297,7 @@ def test_annotations_of_two_forms_whose_keys_have_other_orders() -> None:
     items = [IDS | {"bbox": []}, {"bbox": [1], "category_id": 1, "image_id": 2, "id": 3}]
     texts = [json.dumps(each) for each in items]
     whole = ", ".join([*texts, *texts, "{}"])
-    found = module.WrittenAlike(0)
+    found = coco_items.WrittenAlike(0)
     for text, item in zip(texts, items, strict=True):
         at = whole.index(text)
         found.learn(whole, at, at + len(text), item)
@@ -320,7 +320,7 @@ def test_annotations_of_two_forms_whose_keys_have_other_orders() -> None:
     ],
 )
 def test_annotations_whose_ids_are_not_plain_are_parsed(text: str) -> None:
-    assert module._form(text, json.loads(text)) is None
+    assert coco_items._form(text, json.loads(text)) is None
 
 
 @pytest.mark.parametrize("some", [1, 60, 150, 1 << 14])
@@ -513,20 +513,23 @@ def test_damaged_objects_reject_their_image(tmp_path: Path, values: dict[str, An
 
 def test_texts_are_slices_of_their_files(tmp_path: Path) -> None:
     generator, paths, spans = random.Random(1), list[str](), list[tuple[int, int, bytes]]()
-    gaps, sizes = (0, 5, module._NEAR, module._NEAR + 1), (1, 100, 20_000, module._AT_MOST // 2)
+    gaps, sizes = (
+        (0, 5, coco_places._NEAR, coco_places._NEAR + 1),
+        (1, 100, 20_000, coco_places._AT_MOST // 2),
+    )
     for number in range(3):
         data = b""
         for gap in gaps * 4:
             text = generator.randbytes(generator.choice(sizes))
             data += bytes(gap)
-            spans.append((number << module._OFFSET_BITS | len(data), len(text), text))
+            spans.append((number << coco_places.OFFSET_BITS | len(data), len(text), text))
             data += text
         paths.append(str(tmp_path / f"{number}.json"))
         Path(paths[-1]).write_bytes(data)
     generator.shuffle(spans)
     numbers = array("q", [number for span in spans for number in span[:2]])
     with OpenFiles(tuple(paths)) as files:
-        texts = module._texts_of(files, numbers).to_list()
+        texts = coco_places._texts_of(files, numbers).to_list()
     assert texts == [text.decode("latin-1") for *_, text in spans]
 
 
@@ -540,7 +543,7 @@ def test_what_lies_on_the_border_of_two_blocks_is_digested() -> None:
 
 
 def test_one_annotation_of_many_that_is_not_utf_8_rejects_its_image(tmp_path: Path) -> None:
-    items = [box(at, at % 3 + 1) for at in range(module._MANY)]
+    items = [box(at, at % 3 + 1) for at in range(coco_places._MANY)]
     items[4]["by"] = "X"
     text = coco(["a.jpg", "b.jpg", "c.jpg"], items).encode().replace(b'"X"', b'"\xe9"')
     root = write(tmp_path, {"a.jpg": None, "b.jpg": None, "c.jpg": None, "instances_a.json": text})

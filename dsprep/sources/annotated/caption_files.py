@@ -20,8 +20,8 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.places.names import told_sides
 from dsprep.sources.annotated.annotated import Scan
-from dsprep.sources.annotated.coco import CocoFile, items_of
 from dsprep.sources.annotated.coco_captions import values_of_captions
+from dsprep.sources.annotated.coco_items import CocoFile, items_of
 from dsprep.storage.files import full_path
 from dsprep.units import format_count, quoted, quoted_names
 

@@ -11,79 +11,42 @@ import re
 import shlex
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from io import BytesIO
-from itertools import chain, groupby, pairwise, repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from dsprep.annotations.coco import joined, parse, parse_boxes
-from dsprep.annotations.objects import Extent, Objects, is_id
+from dsprep.annotations.objects import is_id
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.frozen import Frozen
 from dsprep.numbering import number_ids
-from dsprep.places.prefetch import OpenFiles, Pieces, read_at
-from dsprep.sources.annotated.annotated import Annotations, Scan, by_rows
+from dsprep.places.prefetch import Pieces
+from dsprep.sources.annotated.annotated import Scan, by_rows
 from dsprep.sources.annotated.coco_captions import (
     LOST,
     CocoCaptions,
     is_caption,
     values_of_captions,
 )
-from dsprep.sources.annotated.coco_segments import SEGMENTS, CocoPanoptic, segments_in
+from dsprep.sources.annotated.coco_items import (
+    DRAWN,
+    LISTS,
+    SPANS,
+    CocoFile,
+    WrittenAlike,
+    items_of,
+)
+from dsprep.sources.annotated.coco_places import OFFSET_BITS, CocoAnnotations, CocoPlaces
+from dsprep.sources.annotated.coco_segments import SEGMENTS, CocoPanoptic
 from dsprep.sources.annotated.image_values import MOST_FLAGS, ImageValues
-from dsprep.sources.annotated.json_file import JsonText
-from dsprep.storage.files import OpenFile, open_file
-from dsprep.storage.pool import BlocksAhead, Update
-from dsprep.storage.stored import Facts
-from dsprep.tuples import NamedTuple
 from dsprep.units import format_count, format_some, quoted_names
 
 if TYPE_CHECKING:
     import polars as pl
 
-_NEAR = 1 << 14  # bytes between annotations that are read with them, at most
-_AT_MOST = 1 << 20  # bytes that are read at once; files begin at multiples of it
-_AT_ONCE = 1 << 23  # bytes of annotations that are parsed at once
-_MANY = 1024  # annotations that are worth loading polars for
 _CROWD = re.compile(rb'"iscrowd"\s{0,9}:\s{0,9}(?:[1-9]|true)')
-_DRAWN = frozenset(("bbox", "segmentation", "keypoints"))  # keys of objects, and of no labels
 _LONGEST_FLAG = 40  # bytes kept of a block, so that a flag on its end is found
 _IMAGE_ID = 32  # bytes that the id of an image takes as JSON, at most
 _COMPRESSED = re.compile(rb'"counts"\s*:\s*"')
-# The parts of an annotation. Others that a tool writes have the same keys and other values. At each
-# character, one part alone can go on: regular expressions of polars are fast then.
-_SPACE = r"[ \t\r\n]*"
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_NUMBERS = r"[0-9.eE+\-, \t\r\n]*"
-_PARTS = {
-    "key": f"{_STRING}{_SPACE}:{_SPACE}",
-    "text": _STRING,
-    "list": rf"\[{_NUMBERS}(?:\[{_NUMBERS}\]{_NUMBERS})*\]",
-    "number": "-?[0-9][0-9.eE+-]*",
-    "word": "true|false|null",
-}
-_PART = re.compile("|".join(f"(?P<{name}>{part})" for name, part in _PARTS.items()))
-_ID = re.compile(r'"(image_id|category_id|id)"')
-_IDS = {"image_id": "image", "category_id": "category", "id": "id"}  # columns by keys
-_JOINT = re.compile(rf"{_SPACE},{_SPACE}\{{")  # from the end of an annotation into the next one
-_MOST_FORMS = 16  # forms of annotations that are looked for
-_LONGEST_FORM = 1 << 14  # characters
-_SOME = 1 << 22  # characters of annotations that are matched at once
-
-Place: TypeAlias = bytes
-"""Numbers of 64 bits: id, file, width and height of an image; place and size of annotations.
-
-A place in several files has the number of its file above the offset.
-"""
-HeldPlace: TypeAlias = tuple[Any, ...]
-"""Id, width and height of an image; the text of each annotation, of a file that is in memory."""
-
-
-_LISTS = ("images", "annotations", "categories")
-_OFFSET_BITS = 44
-_OFFSET = (1 << _OFFSET_BITS) - 1
 
 
 class _Digest:
@@ -102,159 +65,6 @@ class _Digest:
         self._end = block[-_LONGEST_FLAG:]
 
 
-class CocoFile(NamedTuple):
-    """A file of COCO's."""
-
-    path: str
-    below: str = ""  # the directory below the root that its names start from, if images lie there
-    side: str = ""  # the side that its images are, if that is known
-    data: bytes | None = None  # its content, if it lies in an archive
-    pngs: str | None = None  # the directory of its PNGs, if it is panoptic
-    joins: bool = False  # whether its annotations say more of those of other files, by their ids
-
-
-def _extent(width: int, height: int) -> Extent | None:
-    return (float(width), float(height)) if width and height else None
-
-
-class CocoAnnotations(Annotations):
-    """The annotations in COCO's JSON files, as workers get them."""
-
-    files: tuple[str, ...]
-    states: tuple[Facts | None, ...]  # of each file when it was scanned; None of a copy
-    classes: Mapping[Any, int]  # numbers by category ids
-    joins: bool = False  # whether annotations of one id are one object, told by two files
-
-    @property
-    def is_copied(self) -> bool:
-        return None in self.states
-
-    def image_id(self, place: Place | HeldPlace) -> int:
-        return int(place[0] if isinstance(place, tuple) else memoryview(place).cast("q")[0])
-
-    @contextmanager
-    def opened(self, places: Sequence[Place | HeldPlace]) -> Iterator[Callable[[int], Objects]]:
-        with OpenFiles(self.files, self.states) as files:
-            for number in range(len(self.files)):
-                files.same(number)
-            ahead: dict[int, Objects] = {}
-            stop = 0  # position up to which annotations were read ahead
-
-            def objects(at: int) -> Objects:
-                nonlocal ahead, stop
-                if at >= stop and isinstance(places[at], bytes):
-                    ahead, stop = self._ahead(files, places, at)
-                found = ahead.get(at)
-                return self._objects(files, places[at]) if found is None else found
-
-            yield objects
-
-    def _ahead(
-        self, files: OpenFiles, places: Sequence[Any], first: int
-    ) -> tuple[dict[int, Objects], int]:
-        """Return objects by position, of images with boxes alone, and the position behind them."""
-        images, counts = list[tuple[int, Extent | None]](), list[int]()
-        found = dict[int, Objects]()
-        stop, size, spans = first, 0, array("q")
-        while stop < len(places) and size < _AT_ONCE:
-            if places[stop] is not None:
-                numbers = array("q", places[stop])
-                _, _, width, height = numbers[:4]
-                own = numbers[4:]
-                if own:
-                    images.append((stop, _extent(width, height)))
-                    counts.append(len(own) // 2)
-                    spans += own
-                    size += sum(own[1::2])
-                else:
-                    found[stop] = Objects((), _extent(width, height))
-            stop += 1
-        if len(spans) < 2 * _MANY:
-            return found, stop
-        read = parse_boxes(_texts_of(files, spans), counts, self.classes)
-        boxes = {
-            at: Objects(items, extent)
-            for (at, extent), items in zip(images, read, strict=True)
-            if items is not None
-        }
-        # Where most have more than boxes, reading them ahead is in vain.
-        is_in_vain = 2 * len(boxes) < len(images)
-        return found | boxes, len(places) if is_in_vain else stop
-
-    def _objects(self, files: OpenFiles, place: Place | HeldPlace) -> Objects:
-        if isinstance(place, tuple):
-            _, width, height, *texts = place
-        else:
-            _, _, width, height, *spans = memoryview(place).cast("q")
-            texts = [*self._texts(files, spans)]
-        items = parse(texts, self.classes) if texts else ()
-        return Objects(joined(items) if self.joins else items, _extent(width, height))
-
-    def _texts(self, files: OpenFiles, spans: Sequence[int]) -> Iterator[bytes]:
-        pairs = zip(spans[::2], spans[1::2], strict=True)
-        for number, own in groupby(pairs, key=lambda pair: pair[0] >> _OFFSET_BITS):
-            yield from _near(files[number], [(place & _OFFSET, size) for place, size in own])
-
-
-def _texts_of(files: OpenFiles, spans: array[int]) -> pl.Series:
-    """Return the texts of many annotations; null for those that cannot be read.
-
-    They are read as Latin-1, which takes any bytes: a box alone has ASCII, and others are not used.
-    """
-    import polars as pl
-
-    numbers, place, size = pl.Series(spans), pl.col("place"), pl.col("size")
-    table = pl.DataFrame({"place": numbers.gather_every(2), "size": numbers.gather_every(2, 1)})
-    table = table.with_row_index().sort("place").with_columns(stop=place + size)
-    is_apart = place - pl.col("stop").shift() > _NEAR
-    is_in_next = place // _AT_MOST != place.shift() // _AT_MOST
-    run = (is_apart | is_in_next).fill_null(True).cum_sum().alias("run")
-    runs = table.group_by(run, maintain_order=True).agg("place", "stop")
-    texts = list[str | None]()
-    with suppress(OSError):  # an error is reported for each image that the file concerns
-        for _, starts, stops in runs.iter_rows():
-            first, last = starts[0], stops[-1]
-            data = read_at(files[first >> _OFFSET_BITS], last - first, first & _OFFSET)
-            text, ends = data.decode("latin-1"), zip(starts, stops, strict=True)
-            texts += [text[start - first : stop - first] for start, stop in ends]
-    texts += repeat(None, table.height - len(texts))
-    read = pl.Series(texts, dtype=pl.String)
-    return read.gather(table["index"].arg_sort())
-
-
-def _near(file: OpenFile, spans: Sequence[tuple[int, int]]) -> Iterator[bytes]:
-    """Read spans of a file, which are sorted; what lies near one another is read at once."""
-    start, stop = spans[0][0], sum(spans[-1])
-    if stop - start >= sum(size for _, size in spans) + _NEAR:
-        yield from (read_at(file, size, at) for at, size in spans)
-    else:
-        data = read_at(file, stop - start, start)
-        yield from (data[at - start : at - start + size] for at, size in spans)
-
-
-class CocoPlaces(Frozen, Sequence[Any], eq=False):
-    """The places of the annotations of each image, in little memory."""
-
-    images: array[int]  # id, file, width and height of each
-    starts: array[int]  # the first span of each image, and at last the number of spans
-    spans: array[int]  # place and size of each
-    held: Sequence[bytes]  # the files, if they are in memory
-
-    def __len__(self) -> int:
-        return len(self.images) // 4
-
-    def __getitem__(self, number: Any) -> Any:
-        spans = self.spans[2 * self.starts[number] : 2 * self.starts[number + 1]]
-        image = self.images[4 * number : 4 * number + 4]
-        if not self.held:
-            return (image + spans).tobytes()
-        texts = (
-            self.held[place >> _OFFSET_BITS][(start := place & _OFFSET) : start + size]
-            for place, size in zip(spans[::2], spans[1::2], strict=True)
-        )
-        return (image[0], *image[2:], *texts)
-
-
 class _Read:
     """What files of COCO's have told so far."""
 
@@ -265,7 +75,7 @@ class _Read:
         self.starts: dict[int, str] = {}  # the directories that names start from, by file
         self.places = array("q")
         self.categories: dict[Any, str] = {}
-        self.spans = {name: array("q") for name in _SPANS}
+        self.spans = {name: array("q") for name in SPANS}
         self._codes: dict[object, int] = {}  # numbers that stand for ids that are no numbers
         self.left_out = {of: set[str]() for of in ("", "images", "categories")}
         self.is_lvis = False
@@ -361,7 +171,7 @@ class _Read:
 
     def _object(self, file_number: int, id: int, offset: int, size: int, item: Any) -> None:
         category, image = self.code(item["category_id"]), self.code(item["image_id"])
-        place = (file_number, image, category, id, offset, size, _DRAWN.isdisjoint(item))
+        place = (file_number, image, category, id, offset, size, DRAWN.isdisjoint(item))
         for column, number in zip(self.spans.values(), place, strict=True):
             column.append(number)
 
@@ -410,7 +220,6 @@ class _Read:
 
 _OF_IMAGES = frozenset(("id", "file_name", "width", "height"))
 _OF_CATEGORIES = frozenset(("id", "name"))
-_SPANS = ("file", "image", "category", "id", "offset", "size", "is_label")
 
 
 def scan_coco(
@@ -432,7 +241,7 @@ def scan_coco(
         alike = WrittenAlike(at)
         for section, offset, size, item in items_of(file, updates, alike):
             try:
-                if section in _LISTS and not isinstance(item, dict):
+                if section in LISTS and not isinstance(item, dict):
                     raise TypeError(f"{item!r:.40} is not an object")
                 if section == "annotations":
                     read.annotation(at, file, offset, size, item)
@@ -451,8 +260,8 @@ def scan_coco(
                 ) from None
         tables += alike.tables
     where = format_some(list(paths))
-    table = pl.concat([pl.DataFrame(read.spans, dict.fromkeys(_SPANS, pl.Int64)), *tables])
-    place = pl.col("offset") + pl.col("file") * (1 << _OFFSET_BITS)
+    table = pl.concat([pl.DataFrame(read.spans, dict.fromkeys(SPANS, pl.Int64)), *tables])
+    place = pl.col("offset") + pl.col("file") * (1 << OFFSET_BITS)
     table = table.with_columns(place=place).sort("place")
     read.drop_repeated({*table["category"].unique()})
     is_label = pl.col("is_label") == 1
@@ -641,162 +450,3 @@ def _require_known(table: pl.DataFrame, read: _Read, where: str) -> None:
                 f"{where}: {format_count(lost.height, 'annotation')} with {column}_id that the "
                 f"list of {of} lacks: {format_some(ids)}"
             )
-
-
-def _form(text: str, item: Any) -> str | None:
-    """Return what matches annotations that are written as this one is, and takes their ids.
-
-    It is a regular expression of polars, for what lies between the outer braces.
-    """
-    import polars as pl
-
-    body = text[1:-1]
-    parts, end, key = ["^"], 0, ""
-    for part in _PART.finditer(body):
-        parts.append(pl.escape_regex(body[end : part.start()]))
-        kind, end = str(part.lastgroup), part.end()
-        if kind == "key":
-            found = _ID.match(part[0])
-            key = found[1] if found else ""
-            parts.append(pl.escape_regex(part[0]))
-        elif kind == "number" and key:
-            parts.append(f"(?P<{key}>-?[0-9]{{1,18}})")
-        else:
-            parts.append(f"(?:{_PARTS[kind]})")
-    form = "".join((*parts, pl.escape_regex(body[end:]), "$"))
-    if len(form) > _LONGEST_FORM:
-        return None
-    try:
-        ids = {name: str(item[name]) for name in _IDS}
-        is_own = pl.Series([body]).str.extract_groups(form).to_list() == [ids]
-    except (pl.exceptions.ComputeError, LookupError, TypeError):
-        return None
-    return form if is_own else None
-
-
-def _ids_of(bodies: pl.Series, form: str) -> pl.DataFrame:
-    """Return the ids in annotations, on all cores; they are null where the form does not match."""
-    import polars as pl
-
-    ids = pl.col("body").str.extract_groups(form).struct.unnest().cast(pl.Int64)
-    cores = pl.thread_pool_size()
-    size = bodies.len() // cores + 1
-    parts = (bodies.slice(core * size, size).to_frame().lazy() for core in range(cores))
-    found = pl.concat(pl.collect_all([part.select(ids) for part in parts]))
-    # the groups of a form are in the order of its keys, which others may have otherwise
-    return found.select(pl.col(key).alias(column) for key, column in _IDS.items())
-
-
-class WrittenAlike:
-    """Takes annotations of a file that are written as others before them, without parsing them.
-
-    Their ids are all that the scan needs: 20 times as fast as parsing them. Workers parse them all.
-    """
-
-    def __init__(self, file: int) -> None:
-        self.tables: list[pl.DataFrame] = []  # what was taken, with the columns of `_SPANS`
-        self._file = file
-        self._forms: dict[str, bool] = {}  # and whether these annotations are labels of images
-        self._tries = _MOST_FORMS
-        self._joint = ""  # from within an annotation into the next one
-        self._runs: list[pl.DataFrame] = []  # what was found and not taken, in reverse
-        self._stop = 0  # where in the file the first annotation begins that was not looked at
-
-    def learn(self, text: str, position: int, stop: int, item: Any) -> None:
-        """From now on, take annotations that are written as the one in this part of a text."""
-        joint = _JOINT.match(text, stop)
-        if joint is None or not self._tries:
-            return
-        self._tries -= 1
-        form = _form(text[position:stop], item)
-        if form is not None and form not in self._forms:
-            self._forms[form] = _DRAWN.isdisjoint(item)
-            self._joint, self._stop = "}" + joint[0], 0
-
-    def take(self, text: str, position: int, start: int) -> int:
-        """Take annotations from a position of the text on; return where they end.
-
-        The text begins at ``start`` in the file.
-        """
-        if not self._forms:
-            return position
-        if start + position >= self._stop:
-            self._look(text[position : position + _SOME], start + position)
-        while self._runs and (first := self._runs[-1]["offset"][0] - start) <= position:
-            run = self._runs.pop()
-            if first == position:
-                self.tables.append(run)
-                return int(run["offset"][-1] + run["size"][-1]) - start
-        return position
-
-    def _look(self, text: str, start: int) -> None:
-        """Find annotations in a text that begins with one, at ``start`` in the file."""
-        import polars as pl
-
-        bodies = pl.Series([text[1:]]).str.split(self._joint).explode()
-        size = bodies.str.len_chars().cast(pl.Int64) + len("{}")
-        following = start + (size + len(self._joint) - len("}{")).cum_sum()
-        offset = following.shift(1, fill_value=start)
-        # What looks like a joint, and is none, leaves parts of no form. The last part may be cut.
-        rest = pl.DataFrame({"body": bodies, "offset": offset, "size": size})[:-1]
-        rest, self._stop = rest.with_row_index("row"), offset[-1]
-        found = []
-        for form, is_label in self._forms.items():
-            ids = _ids_of(rest["body"], form)
-            own = rest.with_columns(ids, is_label=pl.lit(int(is_label), pl.Int64))
-            found.append(own.drop_nulls())
-            rest = rest.filter(ids["id"].is_null())
-        table = pl.concat(found).sort("row").with_columns(file=pl.lit(self._file, pl.Int64))
-        begins = (table["row"].diff() != 1).fill_null(True).arg_true()
-        bounds = pairwise([*begins, table.height])
-        self._runs = [table[begin:end].select(_SPANS) for begin, end in bounds][::-1]
-
-
-def items_of(
-    of: CocoFile,
-    updates: Sequence[Update],
-    alike: WrittenAlike | None = None,
-    what: str = "JSON of COCO's",
-) -> Iterator[tuple[str, int, int, Any]]:
-    """Yield the items of each list in a file, with its name, but for what ``alike`` takes."""
-    with (
-        open_file(of.path) if of.data is None else BytesIO(of.data) as file,
-        BlocksAhead(file, *updates) as blocks,
-    ):
-        held = JsonText(blocks, of.path, what)
-        held.take("{")
-        goes_on = not held.is_empty("}")
-        while goes_on:
-            held.expect('"')
-            *_, name = held.value()
-            held.take(":")
-            if (follows := held.following()) != "[":
-                if name in _LISTS and follows != "n":  # the list is null
-                    raise SourceError(f"{of.path}: {name} is no list: correct it")
-                if held.value()[-1] and name not in _LISTS:
-                    yield name, 0, 0, None
-            else:
-                held.position += 1
-                has_more = not held.is_empty("]")
-                while has_more:
-                    mark = held.following()
-                    after = held.position
-                    if alike is not None and mark == "{" and name == "annotations":
-                        after = alike.take(held.text, held.position, held.start)
-                    if after > held.position:
-                        held.position = after
-                        held.drop()
-                    elif name == "annotations":
-                        text, at = held.text, held.position
-                        offset, size, item = held.value(decodes=of.pngs is not None)
-                        is_object = isinstance(item, dict) and not is_caption(item)
-                        if alike is not None and is_object and of.pngs is None:
-                            alike.learn(text, at, at + size, item)
-                        yield name, offset, size, item
-                        if of.pngs is not None:
-                            yield from segments_in(held.last, offset, item, of.path)
-                    else:
-                        yield from ((name, 0, 0, item) for item in held.some())
-                    has_more = held.goes_on("]")
-            goes_on = held.goes_on("}")
-        held.end()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsprep.places.files import Files
     from dsprep.places.scan import RunAll
     from dsprep.sources.annotated.annotated import Scan
-    from dsprep.sources.annotated.coco import CocoFile
+    from dsprep.sources.annotated.coco_items import CocoFile
     from dsprep.sources.source import Source
 
 _ROBOFLOW = "_annotations.coco.json"
@@ -76,7 +76,7 @@ class CocoKind(AnnotationKind):
 
     @classmethod
     def saved(cls) -> Mapping[str, Callable[..., Any]]:
-        from dsprep.sources.annotated.coco import CocoAnnotations, CocoPlaces
+        from dsprep.sources.annotated.coco_places import CocoAnnotations, CocoPlaces
 
         return {"coco": CocoAnnotations, "coco-places": CocoPlaces}
 
@@ -291,7 +291,7 @@ def _scan(source: Source, files: Files, objects: Sequence[str], captions: Sequen
 
 def files_with_sides(source: Source, files: Files, jsons: Sequence[str]) -> list[CocoFile]:
     """Return files as they are scanned: with the directories of their images, and their sides."""
-    from dsprep.sources.annotated.coco import CocoFile
+    from dsprep.sources.annotated.coco_items import CocoFile
 
     if not jsons:
         return []

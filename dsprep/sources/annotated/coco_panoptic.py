@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.annotated.coco import CocoFile, scan_coco
+from dsprep.sources.annotated.coco import scan_coco
+from dsprep.sources.annotated.coco_items import CocoFile
 from dsprep.sources.annotated.mask_files import MaskFiles, files_below
 from dsprep.sources.annotated.masks import NOT_THERE, Masks
 from dsprep.storage.files import full_path
