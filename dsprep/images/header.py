@@ -160,7 +160,7 @@ _JPEG_SCAN = frozenset({0xDA})
 _JPEG_SCAN_OR_END = frozenset({0xDA, 0xD9})
 _JPEG_WITHOUT_LENGTH = frozenset({0x00, 0x01, *range(0xD0, 0xD9)})
 _JPEG_UNLIKE_OTHERS = _JPEG_SCAN_OR_END | _JPEG_WITHOUT_LENGTH | {0xFF}
-_JPEG_SEGMENT = struct.Struct(">BBH")  # 0xff, marker, length
+JPEG_SEGMENT = struct.Struct(">BBH")  # 0xff, marker, length
 _JPEG_FRAME = struct.Struct(">BHH")  # bits of a sample, height, width
 
 # Above what any camera writes; only there to end early on files made to take long.
@@ -170,7 +170,7 @@ JPEG_MAX_SEGMENTS = 10_000  # up to the frame header, and from there up to the s
 def _jpeg_find(data: bytes, wanted: frozenset[int], position: int = 2) -> tuple[int, int]:
     """Find the first segment with a wanted marker; return the marker and where the data begins."""
     for _ in range(JPEG_MAX_SEGMENTS):
-        start, marker, length = _JPEG_SEGMENT.unpack_from(data, position)
+        start, marker, length = JPEG_SEGMENT.unpack_from(data, position)
         if start != 0xFF:  # decoders skip junk between segments
             position = data.find(b"\xff", position)
             if position < 0:
@@ -194,7 +194,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int, int]:
     bits, height, width = _JPEG_FRAME.unpack_from(data, position)
     if bits != 8:
         raise BadImage(f"JPEG of {bits} bits, which readers of images do not decode")
-    return width, height, position - _JPEG_SEGMENT.size
+    return width, height, position - JPEG_SEGMENT.size
 
 
 def _jpeg_missing(data: bytes, frame: int = 2) -> str | None:

@@ -23,6 +23,7 @@ from dsprep.frozen import Frozen
 from dsprep.images.header import (
     JPEG_FRAMES,
     JPEG_MAX_SEGMENTS,
+    JPEG_SEGMENT,
     ImageHeader,
     png_chunks,
     require_checksums,
@@ -39,7 +40,7 @@ def require_structure(data: bytes, header: ImageHeader) -> None:
 
 
 _END, _SCAN, _QUANTIZATION, _HUFFMAN, _RESTART = 0xD9, 0xDA, 0xDB, 0xC4, 0xDD
-_WITHOUT_SEGMENT = frozenset({0x00, 0x01, *range(0xD0, 0xD8)})
+_WITHOUT_SEGMENT = frozenset({0x00, 0x01, *range(0xD0, 0xD8), 0xFF})
 # arithmetic conditioning, number of lines, restart interval, application data, comment
 _OTHERS = frozenset({0xCC, 0xDC, _RESTART, *range(0xE0, 0xF0), 0xFE})
 # What ends the pixels of a scan. In them a zero follows each 0xff (T.81, B.1.1.5), except in the
@@ -66,38 +67,40 @@ class _Frame(Frozen, eq=False):
 
 
 def _require_jpeg(data: bytes) -> None:
-    tables: frozenset[tuple[str, int]] = frozenset()
-    scanned: frozenset[int] = frozenset()
-    frame, position = None, 2
+    tables, scanned, frame = 0, frozenset[int](), None
+    segment_at, size, position = JPEG_SEGMENT.unpack_from, len(data), 2
     for _ in range(JPEG_MAX_SEGMENTS):
-        start = data.find(b"\xff", position)  # decoders skip junk between segments
-        if start < 0 or start + 2 > len(data):
-            raise _damaged("no end marker")
-        marker, position = data[start + 1], start + 2
-        if marker == 0xFF:
-            position -= 1
+        if position + JPEG_SEGMENT.size <= size:
+            start, marker, length = segment_at(data, position)
+        else:  # the end marker has no length
+            start, marker, length = segment_at(data[position:] + bytes(JPEG_SEGMENT.size))
+        if start != 0xFF:  # decoders skip junk between segments
+            position = data.find(b"\xff", position)
+            if position < 0:
+                raise _damaged("no end marker")
         elif marker == _END:
             if frame is None or len(scanned) < len(frame.components):
                 raise _damaged("a component without a scan")
             return
-        elif marker not in _WITHOUT_SEGMENT:
-            length = int.from_bytes(data[position : position + 2], "big")
-            body, position = data[position + 2 : position + length], position + length
-            if length < 2 or len(body) != length - 2:
+        elif marker in _WITHOUT_SEGMENT:
+            position += 1 if marker == 0xFF else 2
+        else:
+            begin, position = position + JPEG_SEGMENT.size, position + 2 + length
+            if length < 2 or position > size:
                 raise _damaged("a segment of the wrong length")
-            if marker == _QUANTIZATION:
-                tables |= _quantization_tables(body)
-            elif marker == _HUFFMAN:
-                tables |= _huffman_tables(body)
+            if marker == _HUFFMAN:
+                tables |= _huffman_tables(data[begin:position])
+            elif marker == _QUANTIZATION:
+                tables |= _quantization_tables(data[begin:position])
             elif marker in JPEG_FRAMES:
                 if frame is not None:
                     raise _damaged("two frames")
-                frame = _frame(marker, body)
+                frame = _frame(marker, data[begin:position])
             elif marker == _SCAN:
                 end = _SCAN_END.search(data, position)
                 if frame is None or end is None:
                     raise _damaged("a scan without a frame" if frame is None else "no end marker")
-                components, least = _scan(frame, body, tables)
+                components, least = _scan(frame, data[begin:position], tables)
                 if 8 * (end.start() - position) < least:
                     raise _damaged("too few bytes for its pixels")
                 scanned |= components
@@ -111,24 +114,36 @@ def _damaged(what: str) -> BadImage:
     return BadImage(f"damaged JPEG: {what}")
 
 
+# The tables that are there are a whole number with a bit for each: faster to join than a set.
+_TABLES = ("quantization", "dc", "ac")
+_NUMBERS = 256  # of tables of a kind that a frame or a scan can name; those that are there have 4
+
+
+def _table(kind: str, number: int) -> int:
+    """Return the bit of a table."""
+    return 1 << _NUMBERS * _TABLES.index(kind) + number
+
+
+_HUFFMAN_TABLES = sum(_table(kind, number) for kind in ("dc", "ac") for number in range(4))
+
 # Small images of one data set mostly share their tables.
 
 
 @lru_cache(maxsize=64)
-def _quantization_tables(body: bytes) -> frozenset[tuple[str, int]]:
-    found, position = set(), 0
+def _quantization_tables(body: bytes) -> int:
+    found = position = 0
     while position < len(body):
         wide, number = divmod(body[position], 16)
         position += 1 + 64 * (1 + wide)
         if wide > 1 or number > 3 or position > len(body):
             raise _damaged("quantization table")
-        found.add(("quantization", number))
-    return frozenset(found)
+        found |= _table("quantization", number)
+    return found
 
 
 @lru_cache(maxsize=64)
-def _huffman_tables(body: bytes) -> frozenset[tuple[str, int]]:
-    found, position = set(), 0
+def _huffman_tables(body: bytes) -> int:
+    found = position = 0
     while position < len(body):
         kind, number = divmod(body[position], 16)
         counts = body[position + 1 : position + 17]
@@ -144,8 +159,8 @@ def _huffman_tables(body: bytes) -> frozenset[tuple[str, int]]:
             code <<= 1
         if kind == 0 and max(symbols, default=0) > 15:
             raise _damaged("Huffman table with a symbol that is none")
-        found.add(("ac" if kind else "dc", number))
-    return frozenset(found)
+        found |= _table("ac" if kind else "dc", number)
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -178,9 +193,7 @@ def _largest_sampling(components: dict[int, _Component]) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _scan(
-    frame: _Frame, body: bytes, tables: frozenset[tuple[str, int]]
-) -> tuple[frozenset[int], int]:
+def _scan(frame: _Frame, body: bytes, tables: int) -> tuple[frozenset[int], int]:
     """Check the header of a scan; return its components, and how few bits its pixels can have."""
     names = body[1:-3:2]
     if len(body) < 6 or body[0] != len(names) or len(body) != 4 + 2 * len(names):
@@ -197,13 +210,13 @@ def _scan(
         raise _damaged("progression of scans")
     needed = [("quantization", frame.components[name].quantization) for name in names]
     # Motion-JPEG has no Huffman tables at all, and decoders take those of T.81.
-    if not frame.arithmetic and any(kind != "quantization" for kind, _ in tables):
+    if not frame.arithmetic and tables & _HUFFMAN_TABLES:
         for numbers in body[2:-3:2]:
             dc, ac = divmod(numbers, 16)
             needed += [("dc", dc)] * (not frame.progressive or first == high == 0)
             needed += [("ac", ac)] * (not frame.progressive or first > 0)
     for kind, number in needed:
-        if (kind, number) not in tables:
+        if not tables & _table(kind, number):
             raise _damaged(f"no {kind} table {number}")
     # Huffman codes of a block of a sequential scan are at least two bits: DC, and end of block.
     least = 2 * _blocks(frame, names)

@@ -64,6 +64,10 @@ JPEGS: dict[str, tuple[bytes, str]] = {
     "a sampling factor of 5": (replaced(JPEG, FRAME, 7, 0x51), "sampling factors"),
     "factors that do not divide": (replaced(JPEG, FRAME, 10, 0x31), "fractions of sampling"),
     "a component's table is not there": (replaced(JPEG, FRAME, 8, 3), "no quantization table 3"),
+    "a component's table has a number of no table": (
+        replaced(JPEG, FRAME, 8, 4),  # there is a DC table 0
+        "no quantization table 4",
+    ),
     "70,000 lines": (replaced(JPEG, FRAME, 1, 255), "pixels"),
     "a scan of another component": (replaced(JPEG, SCAN, 1, 9), "a component that is none"),
     "a scan's tables are not there": (replaced(JPEG, SCAN, 2, 0x22), "no dc table 2"),
@@ -72,6 +76,7 @@ JPEGS: dict[str, tuple[bytes, str]] = {
     "a reserved marker": (in_scan(JPEG, b"\xff\xf0\0\2"), "a segment of the kind f0"),
     "a start in the pixels": (in_scan(JPEG, b"\xff\xd8\0\2"), "a segment of the kind d8"),
     "pixels that are missing": (JPEG[: segment(JPEG, SCAN).stop] + b"\xff\xd9", "too few bytes"),
+    "a length that is cut off": (JPEG[:-2] + b"\xff\xe0\x02", "a segment of the wrong length"),
     "a scan that never ends": (JPEG[:-2] + b"\0", "no end marker"),
     "a component without a scan": (
         PROGRESSIVE[: segment(PROGRESSIVE, SCAN).start] + b"\xff\xd9",
