@@ -15,8 +15,10 @@ from typing import Any, TextIO
 
 import click
 
+from dsprep.errors import DestinationError
 from dsprep.printable import visible
 
+_NOBODY_READS = (errno.EPIPE, errno.EIO)  # of a pipe, of a terminal that is closed
 _MOST_LINES = 20
 _LINE_START, _LINE_END = 800, 400  # characters of a long line: what is wrong, and what to do
 
@@ -57,8 +59,18 @@ def echo(line: str, stream: TextIO | None = None) -> None:
 
 
 def echo_as_is(text: str, stream: TextIO | None = None, **how: Any) -> None:
-    """Write what is safe already, or is for programs: JSON, code, help, pictures."""
-    click.echo(text, file=stream, **how)
+    """Write what is safe already, or is for programs: JSON, code, help, pictures.
+
+    Raises:
+        DestinationError: If the stream cannot be written, as where a disk is full.
+    """
+    try:
+        click.echo(text, file=stream, **how)
+    except OSError as error:
+        if error.errno in _NOBODY_READS:
+            raise
+        name = (stream or sys.stdout).name
+        raise DestinationError(f"{name}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager
@@ -70,7 +82,7 @@ def until_nobody_reads(stream: TextIO) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.EIO):
+        if error.errno not in _NOBODY_READS:
             raise
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

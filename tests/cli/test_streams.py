@@ -66,6 +66,27 @@ class TestJson:
         assert finished.err.startswith("dsprep: ")
 
 
+class TestAFullDisk:
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ("pack", "{photos}", "{out}", *FORMAT, "--dry-run"),
+            ("pack", "{photos}", "{out}", *FORMAT, "--json"),
+            ("inspect", "{photos}"),
+            ("lst", "create", "{photos}", "-o", "-"),
+        ],
+    )
+    def test_is_told_with_the_stream(
+        self, command: Path, photos: Path, tmp_path: Path, args: tuple[str, ...]
+    ) -> None:
+        places = {"photos": photos, "out": tmp_path / "out"}
+        line = [command, *(each.format(**places) for each in args)]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.stderr == "dsprep: <stdout>: cannot be written: No space left on device\n"
+        assert done.returncode == 5
+
+
 class TestAReport:
     @pytest.mark.parametrize("name", SURROUNDINGS)
     def test_is_printed_anywhere_and_as_json_the_same(
