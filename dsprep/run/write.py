@@ -21,7 +21,7 @@ from dsprep.opening import as_given
 from dsprep.options import require_effect
 from dsprep.pipeline import Images
 from dsprep.places.archive import require_file
-from dsprep.plan.cut import ShardSize
+from dsprep.plan.cut import PlannedShard, ShardSize
 from dsprep.plan.destination import (
     DEFAULT_NAME,
     Destination,
@@ -400,7 +400,8 @@ def write_part(job: Job, options: WriteOptions) -> WriteReport:
 
 def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> WriteReport:
     """Return the report of a part that is done, while others are not."""
-    done = [(each.name, state.done[each.name]) for each in part.share(plan.shards)]
+    own = part.share(plan.shards)
+    done = [(each.name, state.done[each.name]) for each in own]
     shards = [
         ShardFacts(name, each.samples, size_of_shard(state.target, name, each))
         for name, each in done
@@ -414,12 +415,20 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
     file = destination.companion("rejects.jsonl").name
     if rejects:
         notes.append(f"the last part to end writes {file}, with the rejects of all parts")
+    report = report_of(
+        replace(plan, catalog=_in_shards(plan.catalog, own)),
+        rejects=rejects,
+        state=f"{part}: {len(shards):,} of {format_count(len(plan.shards), what)} are there",
+    )
+    if report.objects is not None:
+        objects = report.objects._replace(
+            objects=outcome.objects,
+            samples=outcome.with_objects,
+            without=outcome.samples - outcome.with_objects,
+        )
+        report = replace(report, objects=objects)
     return replace(
-        report_of(
-            plan,
-            rejects=rejects,
-            state=f"{part}: {len(shards):,} of {format_count(len(plan.shards), what)} are there",
-        ),
+        report,
         shards=[] if plan.job.writes_tree else shards,
         samples=outcome.samples,
         bytes=sum(each.bytes for each in shards),
@@ -427,6 +436,14 @@ def _report_of_part(plan: Plan, state: RunState, part: Part, missing: int) -> Wr
         rejects_file=destination.url(file) if rejects else None,
         notes=notes,
     )
+
+
+def _in_shards(catalog: Catalog, shards: Sequence[PlannedShard]) -> Catalog:
+    """Return the samples of some shards."""
+    import polars as pl
+
+    rows = (catalog.table[each.start : each.stop] for each in shards)
+    return replace(catalog, table=pl.concat([catalog.table.clear(), *rows]))
 
 
 def _pool(job: Job, options: RunOptions) -> Executor:

@@ -37,6 +37,8 @@ from tests.images import image_folder, jpeg
 from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
+from tests.sources.boxes import box, coco
+from tests.sources.boxes import write as boxes_write
 from tests.transfers import store_of
 
 RunHere = Callable[..., Finished]
@@ -140,6 +142,21 @@ class TestOneDataSet:
             done = write(run_here, source, shared, "--resize", 24, "--part", f"{number}/2")
             assert done.code == 0, done.err
         assert contents(shared) == contents(alone)
+
+    def test_counts_of_a_part_are_its_own(self, run_here: RunHere, tmp_path: Path) -> None:
+        names = [f"{side}/{number}.jpg" for side in ("train", "val") for number in range(8)]
+        listed = coco(names, [box(at, at) for at in range(1, 17)])
+        source = boxes_write(tmp_path / "coco", dict.fromkeys(names) | {"instances.json": listed})
+        done = write(run_here, source, tmp_path / "boxes", "--part", "0/3", "--json")
+        report = json.loads(done.out)
+        assert 0 < report["samples"] < 16
+        assert sum(report["sides"].values()) == report["samples"]
+        assert report["objects"]["objects"] == report["objects"]["samples"] == report["samples"]
+        assert report["objects"]["without"] == 0
+        names = [f"{name}/{number}.jpg" for name in ("cat", "dog") for number in range(8)]
+        source = boxes_write(tmp_path / "classes", dict.fromkeys(names))
+        report = json.loads(write(run_here, source, tmp_path / "c", "--part", "1/3", "--json").out)
+        assert sum(report["per_class"].values()) == report["samples"] < 16
 
     def test_is_planned_once_and_each_receipt_read_once(
         self, run_here: RunHere, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
