@@ -10,7 +10,10 @@ from dsprep.storage.store import scheme_of, store_of
 MANIFEST = "manifest.json"
 """The file name of the manifest of a directory; that of a single file ends with it."""
 
-UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
+UNFINISHED = (
+    "a run is writing there, or was stopped: wait for it, or give its command again, which "
+    "dsprep status shows"
+)
 """What to say of a directory that a run keeps its notes in."""
 
 

@@ -23,6 +23,7 @@ from dsprep.run.folder import receipts_of, size_of_shard
 from dsprep.run.notes import PLAN, Target
 from dsprep.run.part import Part
 from dsprep.run.target import target_of
+from dsprep.storage.files import exists, is_dir
 from dsprep.storage.local import is_locked
 from dsprep.verifying.options import StatusOptions
 from dsprep.verifying.report import Problem
@@ -86,7 +87,9 @@ def status(options: StatusOptions) -> StatusReport:
     size = sum(size_of_shard(target, name, each) for name, each in done.items())
     if (data := target.find(target.notes + PLAN)) is None:
         if (run := target.noted_run()) is None:
-            raise DestinationError(f"{path}: holds no data set of dsprep, and no unfinished run")
+            is_there = exists(path) or is_dir(path)
+            what = "holds no data set of dsprep, and no unfinished run"
+            raise DestinationError(f"{path}: {what if is_there else 'does not exist'}")
         commands = _command_lines(run.get("command"))
         return StatusReport(
             path, "unfinished", None, len(done), samples, size, (), (), commands, running
