@@ -11,6 +11,7 @@ from dsprep.units import extension_in, format_count, format_some
 
 _REJECTED = {
     "missing": "is not on the disk",  # though a list names it, or a link points to it
+    "concealed": "is a hidden file, which dsprep leaves out",  # though annotations name it
     "unknown": "is not in the source",  # though a list names it
     "unreadable": "cannot be read",  # its archive stores it in an unsupported way, or it is damaged
     "damaged": "is damaged",  # the archive itself: what came after is not known

@@ -122,7 +122,7 @@ class NamedPath:
                 data = file.pread(_HEAD, 0)
         if not data and self.member:
             return ""
-        if not data:
+        if not data.strip():
             raise SourceError(f"{self.path}: is empty")
         boms = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
         return data.decode("utf-16" if data[:2] in boms else "utf-8-sig", "replace").lstrip()

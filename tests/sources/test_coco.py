@@ -17,6 +17,7 @@ import pytest
 import dsprep
 from dsprep.annotations.objects import BoxesAlone
 from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.findings import Reject, lost
 from dsprep.places.names import usual_side
 from dsprep.places.prefetch import OpenFiles
 from dsprep.sources.annotated import coco as module
@@ -345,10 +346,20 @@ def test_images_with_braces_in_them(
     [
         ({"annotations": [box(1, 9), box(2, 8)]}, "2 annotations with image_id .* 8, 9"),
         ({"annotations": [box(1, 1, 9)]}, "1 annotation with category_id .*: 9"),
-        ({"annotations": [{"id": 1}]}, "an item of annotations lacks 'category_id'"),
+        (
+            {"annotations": [box(6, 1), {"id": 7, "image_id": 1}]},
+            r"an item of annotations \(id 7\) lacks 'category_id': correct it",
+        ),
+        (
+            {"images": [{"id": 1, "file_name": "a.jpg"}, {"file_name": "b.jpg"}]},
+            r"an item of images \({'file_name': 'b.jpg'}\) lacks 'id'",
+        ),
         ({"images": [{"id": 1, "file_name": "a.jpg"}] * 2}, "several images have the id 1"),
         ({"images": [{"id": 1, "file_name": "a.jpg", "width": -5}]}, "its size is -5 x 0"),
-        ({"images": [{"id": 1, "file_name": "a.jpg", "width": "x"}]}, "images cannot be read"),
+        (
+            {"images": [{"id": 1, "file_name": "a.jpg", "width": "x"}]},
+            "images .id 1. cannot be read",
+        ),
         ({"categories": {"1": []}}, "categories is no list: correct it"),
         ({"images": 5}, "images is no list"),
         ({"categories": [{"id": 1, "name": "a\nb"}]}, "does not fit on a line of objects.classes"),
@@ -356,7 +367,7 @@ def test_images_with_braces_in_them(
         ({"categories": [{"id": 1, "name": " "}]}, "does not fit on a line of objects.classes"),
         ({"categories": [{"id": 1, "name": None}]}, "cannot be read: its name is null: correct it"),
         ({"annotations": ["x"]}, "an item of annotations cannot be read: 'x' is not an object"),
-        ({"images": [{"id": 1}]}, "an item of images lacks 'file_name'"),
+        ({"images": [{"id": 1}]}, r"an item of images \(id 1\) lacks 'file_name'"),
         ({"annotations": [{"image_id": 1, "segments_info": []}]}, "is panoptic"),
         ({"annotations": [{"image_id": 1, "id": 1, "caption": 5}]}, "its caption 5 is no text"),
         ({"categories": [{"id": 3, "name": "a"}, {"id": 3, "name": "b"}]}, "the category 3 is"),
@@ -369,6 +380,32 @@ def test_refused(tmp_path: Path, values: dict[str, Any], why: str) -> None:
     files = {"a.jpg": None, "instances_a.json": coco(["a.jpg"], **values)}
     with pytest.raises(SourceError, match=why):
         read(write(tmp_path, files))
+
+
+@pytest.mark.parametrize("values", [{"annotations": []}, {"annotations": None}, {}])
+def test_a_file_without_annotations_is_told(tmp_path: Path, values: dict[str, Any]) -> None:
+    """Those of test images have images and categories alone."""
+    parts = {"images": [{"id": 1, "file_name": "b.jpg"}], "categories": []} | values
+    files = {
+        "train/a.jpg": None,
+        "test/b.jpg": None,
+        "annotations/instances_train.json": coco(["a.jpg"], [box(1, 1)]),
+        "annotations/instances_test.json": json.dumps(parts),
+    }
+    catalog, findings = read(write(tmp_path, files))
+    assert boxes(catalog) == {"train/a.jpg": [CAT], "test/b.jpg": []}
+    said = "instances_test.json: has no annotations, so that its images are packed without any"
+    assert said in notes(findings)
+    assert "instances_train.json: has no" not in notes(findings)
+
+
+def test_a_hidden_image_that_is_named(tmp_path: Path) -> None:
+    names = [".a.jpg", "b.jpg", ".c/d.jpg"]
+    files = dict.fromkeys(names) | {"instances_a.json": coco(names, [box(1, 1)])}
+    _, findings = read(write(tmp_path, files))
+    why = "is a hidden file, which dsprep leaves out (named in instances_a.json)"
+    assert [*lost(findings)] == [Reject(".a.jpg", why), Reject(".c/d.jpg", why)]
+    assert ".a.jpg" not in {each.path for each in findings if each.kind == "hidden"}
 
 
 def test_lvis(tmp_path: Path) -> None:

@@ -289,6 +289,7 @@ def test_classes_stay_classes(tmp_path: Path) -> None:
     ("paths", "options", "why"),
     [
         (["nowhere.json"], {}, "does not exist"),
+        (["blank.json"], {}, "blank.json: is empty"),
         (["images"], {}, "its format is unclear: give --annotation-format "),
         (["data.yaml", "annotations"], {}, "are of COCO and YOLO"),
         (["labels", "labels"], {}, "give one path"),
@@ -296,7 +297,7 @@ def test_classes_stay_classes(tmp_path: Path) -> None:
     ],
 )
 def test_named_wrongly(tmp_path: Path, paths: list[str], options: Any, why: str) -> None:
-    root = write(tmp_path, YOLO | COCO)
+    root = write(tmp_path, YOLO | COCO | {"blank.json": " \n"})
     with pytest.raises((SourceError, OptionError), match=why):
         read(root / "images", annotations=[str(root / path) for path in paths], **options)
 

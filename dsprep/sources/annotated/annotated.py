@@ -400,7 +400,7 @@ def _masks_in(source: Source, scan: Scan) -> Collection[str]:
 
 
 def _with_findings_of(
-    scan: Scan, findings: Iterable[Finding], missing: Sequence[str]
+    scan: Scan, findings: Sequence[Finding], missing: Sequence[str]
 ) -> list[Finding]:
     """Return the findings about files without those that a scan used, and with its own."""
     named_in = dict[str, list[tuple[str, str]]]()  # several files may name images alike
@@ -409,11 +409,17 @@ def _with_findings_of(
         if name in wanted:
             named_in.setdefault(name, []).append(place)
     lost = ((name, *named_in.get(name, [(scan.where, "")]).pop(0)) for name in missing)
-    told = [
-        Finding("missing", posixpath.join(top, name), f"named in {posixpath.basename(file)}")
+    named = [
+        (posixpath.join(top, name), f"named in {posixpath.basename(file)}")
         for name, file, top in lost
     ]
-    used = frozenset(scan.used)
+    hidden = {found.path for found in findings if found.kind == "hidden"}
+    below_hidden = tuple(path for path in hidden if path.endswith("/"))
+    told = []
+    for path, said in named:
+        is_hidden = path in hidden or path.startswith(below_hidden)
+        told.append(Finding("concealed" if is_hidden else "missing", path, said))
+    used = hidden.intersection(path for path, _ in named).union(scan.used)
     others = [found for found in findings if found.path not in used]
     return [*others, *scan.findings, *told]
 

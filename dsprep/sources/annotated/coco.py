@@ -81,6 +81,7 @@ class _Read:
         self.is_lvis = False
         self.captions, self.panoptic = CocoCaptions(), CocoPanoptic()
         self.odd_ids = 0  # annotations whose id no object can have
+        self.annotated: set[int] = set()  # the files that have annotations
 
     def code(self, id: object) -> int:
         """Return an id as a number."""
@@ -150,6 +151,7 @@ class _Read:
     def annotation(
         self, file_number: int, file: CocoFile, offset: int, size: int, item: Any
     ) -> None:
+        self.annotated.add(file_number)
         if file.pngs is not None:
             self.panoptic.add(file_number, file.pngs, self.code(item["image_id"]), item)
         elif SEGMENTS in item:
@@ -255,9 +257,8 @@ def scan_coco(
                     read.left_out[""].add(section)
             except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
                 lacks = "lacks" if isinstance(error, KeyError) else "cannot be read:"
-                raise SourceError(
-                    f"{file.path}: an item of {section} {lacks} {error}: correct it"
-                ) from None
+                which = f"an item of {section}{_called(item)}"
+                raise SourceError(f"{file.path}: {which} {lacks} {error}: correct it") from None
         tables += alike.tables
     where = format_some(list(paths))
     table = pl.concat([pl.DataFrame(read.spans, dict.fromkeys(SPANS, pl.Int64)), *tables])
@@ -281,6 +282,10 @@ def scan_coco(
     table, notes_on_joined = _with_joined(table.filter(~is_label), files)
     twice = _shared_ids(table)
     findings = [*read.notes(where), *notes_on_joined]
+    for at, path in enumerate(paths):
+        if at not in read.annotated:
+            said = f"{path}: has no annotations, so that its images are packed without any"
+            findings.append(Finding("note", "", said))
     if twice:
         said = f"{format_count(len(twice), 'id')} of several annotations: {format_some(twice)}"
         findings.append(Finding("note", "", f"{where}: {said}; all of these are kept"))
@@ -333,6 +338,13 @@ def scan_coco(
         named_in=named_in,
         has_image_ids=all(0 <= id < 2**61 for id in read.places[::4]),
     )
+
+
+def _called(item: Any) -> str:
+    """Return what messages call an item: its id, or else its first characters."""
+    if not isinstance(item, dict):
+        return ""
+    return f" (id {item['id']!r:.40})" if "id" in item else f" ({item!r:.80})"
 
 
 def _shared_ids(table: pl.DataFrame) -> list[str]:
