@@ -262,7 +262,8 @@ def _pipes(files: Sequence[str]) -> Iterator[list[str]]:
 def _feed(file: str, pipe: str, over: threading.Event) -> None:
     """Write a file to a pipe, again and again."""
     while not over.is_set():
-        with suppress(DsprepError, OSError), open(pipe, "wb", buffering=0) as out:
+        # Buffered, as a write without a buffer ends early if a signal comes: bytes would be lost.
+        with suppress(DsprepError, OSError), open(pipe, "wb") as out:
             if not over.is_set():
                 # The next reader gets another pipe: this one may not have seen its end by then.
                 os.mkfifo(f"{pipe}.next")

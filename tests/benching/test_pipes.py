@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
+import sys
+import termios
 import threading
+import time
+from io import RawIOBase
 from pathlib import Path
 
 from dsprep.benching.cells import BenchData, Cell
@@ -26,6 +32,30 @@ def test_each_reader_gets_the_file_once(tmp_path: Path) -> None:
             found = [Path(pipe).read_bytes() for pipe in pipes]
             assert [len(each) for each in found] == [100_000, 100_000]
             assert [set(each) for each in found] == [{0}, {1}]
+
+
+def test_a_signal_does_not_cut_a_file(tmp_path: Path) -> None:
+    """As after Ctrl-Z and `fg`: what is written to a full pipe then ends early."""
+    file = tmp_path / "a.tar"
+    file.write_bytes(bytes(100_000))
+    others = threading.enumerate()
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with reached(cell_of(file), None) as pipes, open(pipes[0], "rb", buffering=0) as reader:
+            (feeding,) = {*threading.enumerate()} - {*others}
+            while _bytes_in(reader) < 65_536:  # all that the pipe holds
+                time.sleep(0.001)
+            assert feeding.ident is not None
+            signal.pthread_kill(feeding.ident, signal.SIGUSR1)
+            time.sleep(0.01)
+            assert len(reader.read()) == 100_000
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _bytes_in(pipe: RawIOBase) -> int:
+    found = fcntl.ioctl(pipe.fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(found, sys.byteorder)
 
 
 def test_thousands_of_pipes_start_and_end(tmp_path: Path) -> None:
