@@ -67,10 +67,12 @@ with suppress(OSError, ValueError):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
+# Garbage is looked for as rarely as in the command, and never among the collected tests.
+gc.set_threshold(50_000)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Look for garbage as rarely as the command does, and never among the collected tests."""
-    gc.set_threshold(50_000)
     gc.collect()
     gc.freeze()
 

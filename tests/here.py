@@ -15,6 +15,7 @@ from contextlib import chdir, contextmanager, nullcontext, redirect_stderr, redi
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from unittest import mock
 
 from dsprep.cli.main import main
@@ -38,7 +39,14 @@ class _Stream(TextIOWrapper):
 
 
 class Lasting(Pool):
-    """Workers that serve one run after another, until one fails."""
+    """Workers that serve one run after another, until one fails while they are at work."""
+
+    _unfinished = 0  # calls of `run` whose last result was not taken
+
+    def run(self, *args: Any, **options: Any) -> Iterator[tuple[int, Any]]:
+        self._unfinished += 1
+        yield from super().run(*args, **options)
+        self._unfinished -= 1
 
     def close(self) -> None:
         pass
@@ -49,11 +57,12 @@ class Lasting(Pool):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None:  # some may still be at work
+        if self._unfinished:  # some may still be at work
             self.end()
 
     def end(self) -> None:
         super().close()
+        self._unfinished = 0
 
 
 class Here:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the repository with one more of each: format, source, annotations, store."""
-    ignored = shutil.ignore_patterns("__pycache__", "data")
+    ignored = shutil.ignore_patterns("data")  # bytecode is copied: it is valid as long as the dates
     for name in ("dsprep", "scripts", "tests", "docs"):
         shutil.copytree(ROOT / name, tmp_path / "repo" / name, ignore=ignored)
     root = tmp_path / "repo"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import pickle
@@ -117,7 +118,8 @@ class Directories:
 
 
 def serve(machine: str, result: str) -> None:
-    """Make the call that comes on stdin, in a process of a machine."""
+    """Make the call that comes on stdin, in a process that ends as a command does."""
+    gc.set_threshold(200_000)
     call, cluster.BEAT = pickle.loads(sys.stdin.buffer.read())
     signs = Path(result).parent / "signs"
 
@@ -127,6 +129,7 @@ def serve(machine: str, result: str) -> None:
         partial.replace(signs / f"{number}.sign")
 
     Path(result).write_bytes(pickle.dumps(cluster.answer(call, machine, machine, tell)))
+    os._exit(0)
 
 
 def executor(machines: Any, workers: int | None = None) -> cluster.Cluster:

