@@ -5,10 +5,12 @@ Other packages add kinds by entry points.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
+from dsprep.findings import Finding
 from dsprep.sources.annotation_kind import VERSION, AnnotationKind
-from dsprep.sources.kinds import KnownKinds, kinds_at, with_others
+from dsprep.sources.kinds import KnownKinds, entry_points_of, kinds_at, with_others
 from dsprep.sources.unread import unread_kind
 from dsprep.tuples import NamedTuple
 
@@ -68,6 +70,11 @@ def all_annotation_kinds() -> KnownKinds[AnnotationKind]:
     """Load the kinds of dsprep, and those of other packages that fit this version."""
     own = own_annotation_kinds()
     return with_others(own, GROUP, VERSION, "annotations", "--annotation-format")
+
+
+def notes_on_other_kinds() -> Sequence[Finding]:
+    """Return notes about the kinds of other packages that are left out; most users have none."""
+    return all_annotation_kinds().notes if entry_points_of(GROUP) else ()
 
 
 class Recognized(NamedTuple):

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from dsprep.declared import Option, Options, options_in
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.kind import VERSION, Claim, SourceKind, Sure
 from dsprep.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # A new kind is a module and a line here, in any order: --from shows the names in this one.
 KINDS = {
@@ -105,10 +108,8 @@ def with_others(
         what: What the kinds are kinds of, for notes.
         option: The option that takes their names.
     """
-    from importlib.metadata import entry_points  # slow to load
-
     kinds, notes = [*known.kinds], list[Finding]()
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+    for point in entry_points_of(group):
         problem = ""
         try:
             kind = point.load()
@@ -125,6 +126,19 @@ def with_others(
         else:
             kinds.append(kind)
     return KnownKinds(tuple(kinds), tuple(notes))
+
+
+def entry_points_of(group: str) -> list[EntryPoint]:
+    """Return the entry points of a group, by which other packages add to it, in one order."""
+    return sorted(_entry_points().select(group=group), key=lambda each: (each.name, each.value))
+
+
+@cache
+def _entry_points() -> Any:  # Any: the type is another one in Python 3.11
+    """Return all entry points, for which a file of each installed package is read."""
+    from importlib.metadata import entry_points  # slow to load
+
+    return entry_points()
 
 
 def ranked(

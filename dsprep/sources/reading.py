@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.dataset.names import MANIFEST
+from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.opening import as_given
@@ -19,10 +20,11 @@ from dsprep.options import given_options, option_name, require_effect, shown
 from dsprep.places.scan import RunAll
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
-from dsprep.sources.annotation_kinds import all_annotation_kinds
+from dsprep.sources.annotation_kinds import all_annotation_kinds, notes_on_other_kinds
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace
 from dsprep.sources.kinds import KnownKinds, all_kinds, equally_sure, own_kinds, ranked
 from dsprep.sources.leftover import files_beside, idle_patterns, with_statuses, without_used
+from dsprep.sources.options import AnySourceOptions, SourceOptions
 from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.source import Source
 from dsprep.storage.files import is_file
@@ -148,6 +150,9 @@ def _require_own_options(source: Source, kind: SourceKind, is_annotated: bool) -
 
     `annotated.recognized` refuses those of another kind of annotations.
     """
+    of_kinds = options_in(SourceOptions).keys() - options_in(AnySourceOptions).keys()
+    if not given_options({name: value for name, value in vars(source).items() if name in of_kinds}):
+        return  # few sources need the options of all kinds of annotations, which are slow to load
     drawn = {declared.name for _, declared in all_annotation_kinds().options()}
     given = {**vars(source), **(source.kind_options or {})}
     known = dict[str, list[type[SourceKind]]]()
@@ -184,7 +189,7 @@ def known_kinds(source: Source) -> KnownKinds[SourceKind]:
 
 def _annotation_notes(source: Source) -> Sequence[Finding]:
     """Return notes about the kinds of annotations that are left out, if any may be meant."""
-    return all_annotation_kinds().notes if source.annotations or source.kind is None else ()
+    return notes_on_other_kinds() if source.annotations or source.kind is None else ()
 
 
 class ChosenKind(NamedTuple):

@@ -12,11 +12,14 @@ import polars as pl
 import pytest
 
 import dsprep
+from dsprep.declared import options_in
 from dsprep.errors import OptionError, SourceError
 from dsprep.sources.annotated.annotated_kind import AnnotatedKind
 from dsprep.sources.annotated.augmented_kind import AugmentedManifestKind
+from dsprep.sources.annotation_kinds import all_annotation_kinds
 from dsprep.sources.kind import Claim, SourceKind, SourcePlace, Sure
-from dsprep.sources.kinds import KINDS, equally_sure, own_kinds, ranked
+from dsprep.sources.kinds import KINDS, all_kinds, equally_sure, own_kinds, ranked
+from dsprep.sources.options import AnySourceOptions
 from dsprep.sources.pictures.described_kind import DescribedKind
 from dsprep.sources.pictures.images_kind import ImagesKind
 from dsprep.sources.pictures.parts_kind import PartsKind
@@ -139,6 +142,12 @@ class TestAnnotated(SourceTests):
 
     def options(self, root: Path) -> dict[str, Any]:
         return {"annotations": (str(root / "boxes.csv"),)}
+
+
+def test_kinds_share_no_option_of_all_sources() -> None:
+    """Whether a source is given options of kinds is told without loading the kinds."""
+    known = [*all_kinds().options(), *all_annotation_kinds().options()]
+    assert not options_in(AnySourceOptions).keys() & {option.name for _, option in known}
 
 
 def test_each_kind_has_a_test_class() -> None:
