@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import (
@@ -67,7 +66,7 @@ class InPlace(Target):
         if self.spread is None:
             yield self
             return
-        own = replace(self, _run=uuid4().hex)
+        own = replace(self, _run=os.urandom(16).hex())
         with destination_errors(own.temporary):
             own.temporary.mkdir()  # do not create the directory above: the run may have ended
         try:
@@ -151,11 +150,16 @@ class InPlace(Target):
 
     def publish_manifest(self, data: bytes) -> None:
         """Publish the manifest, when the names of all files in it are on the disk."""
-        directory = self.destination.directory
-        sync_path(self.destination.place)
-        sync_path(directory)
-        write_whole(self.destination.manifest, data, self.temporary)
-        sync_path(directory)
+        directory, manifest = self.destination.directory, self.destination.manifest
+        partial = self.partial(manifest.name)
+        with destination_errors(manifest):
+            partial.write_bytes(data)
+            # first: most file systems then write the names of all files along with it
+            sync_path(partial)
+            for place in {self.destination.place, directory}:
+                sync_path(place)
+            partial.replace(manifest)
+            sync_path(directory)
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
@@ -184,8 +188,8 @@ class InPlace(Target):
             # The notes of a part, or a try, that comes late may have been removed.
             alone = self.part is None and self.spread is None
             path.parent.mkdir(parents=alone, exist_ok=True)
-            # receipts are not flushed: a shard whose receipt is lost is written again
-            if f"/{RECEIPTS}/" in name:
+            # what only says what is done is not flushed: what it is about is written again
+            if f"/{RECEIPTS}/" in name or not self.durable:
                 temporary = path.with_suffix(".tmp")
                 temporary.write_bytes(data)
                 temporary.replace(path)
