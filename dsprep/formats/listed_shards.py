@@ -11,7 +11,6 @@ directory of Parquet (``ParquetLoader``) tells nothing that the files do not.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
@@ -182,6 +181,8 @@ def _path(directory: str, name: object) -> str:
 
 def differences(shard: ListedShard) -> Iterator[str]:
     """Compare a shard with what its index says: its size, and the digests that dsprep computes."""
+    import hashlib  # slow to load
+
     hashes = {
         name: hashlib.new(name)
         for name in shard.hashes

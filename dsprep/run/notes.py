@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from dsprep.dataset.manifest import FileEntry
 from dsprep.errors import DestinationError, SourceError
@@ -51,7 +50,7 @@ class Target(Frozen, ABC):
     destination: Destination
     part: Part | None = None  # the part of a run that writes; None if the run has no parts
     # no number of a process, which another machine may have as well
-    _run: str = field(default_factory=lambda: uuid4().hex)
+    _run: str = field(default_factory=lambda: os.urandom(16).hex())
     # whether files that have their names survive a power cut; if not, their checksum is compared
     durable: bool = True
     # for workers on other machines: the name of the holder of the lease, if there is one

@@ -18,9 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import BinaryIO
-from uuid import uuid4
 
 from google_crc32c import extend
 
@@ -130,6 +128,8 @@ def keep_stream(path: str) -> None:
     fd = int(number[1] or 0)
     if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
         return  # the shell gave this descriptor for writing, as `>(command)`
+    from tempfile import TemporaryFile  # slow to load
+
     with source_errors(path), open(fd, "rb", closefd=False) as stream, TemporaryFile() as file:
         file.write(read_stream(stream))
         file.flush()
@@ -239,7 +239,7 @@ def try_directory(stage: Path) -> Iterator[Path]:
                 with suppress(OSError):
                     locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(path, ignore_errors=True)
-            own = stage / uuid4().hex
+            own = stage / os.urandom(16).hex()
             own.mkdir()
             locked(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
             own.stat()

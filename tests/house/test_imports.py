@@ -372,23 +372,46 @@ def test_polars_is_loaded_while_workers_list_the_source() -> None:
     assert "polars" not in loaded_by("import dsprep.run.augment, dsprep.run.write")
 
 
-def test_pack_of_a_folder_loads_little(tmp_path: Path) -> None:
-    image_folder(tmp_path / "in")
-    code = """
+def loaded_by_command(work: Path, *command: str) -> set[str]:
+    """Run a command in a process of its own; return the modules of dsprep that it loaded."""
+    code = f"""
 import sys
 from dsprep.cli.main import main
-sys.argv = ["dsprep", "pack", "in", "out", "--to", "webdataset", "--quiet", "-j", "1"]
+sys.argv = ["dsprep", *{command!r}, "--quiet", "-j", "1"]
 try:
     main()
 finally:
     print(*sys.modules)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=True
     )
-    modules = {name.removeprefix("dsprep.") for name in done.stdout.split()} & MODULES.keys()
+    return {name.removeprefix("dsprep.") for name in done.stdout.split()} & MODULES.keys()
+
+
+def test_pack_of_a_folder_loads_little(tmp_path: Path) -> None:
+    image_folder(tmp_path / "in")
+    modules = loaded_by_command(tmp_path, "pack", "in", "out", "--to", "webdataset")
     assert "formats.webdataset" in modules
     assert not [name for name in modules if matches(name, NOT_FOR_A_FOLDER)]
+
+
+def test_shard_loads_no_kinds_of_annotations(tmp_path: Path) -> None:
+    image_folder(tmp_path / "in")
+    dsprep.pack(str(tmp_path / "in"), str(tmp_path / "shards"), to="webdataset", workers=1)
+    modules = loaded_by_command(tmp_path, "shard", "shards", "out", "--shards", "2")
+    own = {"sources.annotated.annotated_kind", "sources.annotated.augmented_kind"}
+    assert {name for name in modules if matches(name, ["sources.annotated.*_kind"])} == own
+
+
+def test_a_worker_that_writes_shards_loads_little() -> None:
+    code = """
+import sys
+import dsprep.formats.webdataset, dsprep.run.shard, dsprep.run.target, dsprep.sources.readers
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"hashlib", "random", "tempfile", "uuid"}.intersection(done.stdout.split())
 
 
 def test_importing_dsprep_loads_nothing_slow() -> None:
