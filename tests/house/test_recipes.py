@@ -85,14 +85,18 @@ def test_a_format_is_one_module_and_one_word(copy: Path) -> None:
     )
     assert " passed" in found
     assert "toy" not in found.partition("short test summary")[2]
+
+
+def test_the_reference_tells_of_each(copy: Path) -> None:
     run(copy, "scripts.reference")
-    assert "| `toy` | samples of entries" in (copy / "docs/formats.md").read_text("utf-8")
+    found = (copy / "docs/formats.md").read_text("utf-8")
+    assert "| `toy` | samples of entries" in found
+    assert "| `paths` | a file whose lines are" in found
+    assert "| `lines` | A file whose lines are" in found
 
 
 def test_a_source_is_one_module_and_one_line(copy: Path) -> None:
     require_paths(copy)
-    run(copy, "scripts.reference")
-    assert "| `paths` | a file whose lines are" in (copy / "docs/formats.md").read_text("utf-8")
 
 
 def test_a_source_of_another_package_is_an_entry_point(tmp_path: Path) -> None:
@@ -104,8 +108,6 @@ def test_a_source_of_another_package_is_an_entry_point(tmp_path: Path) -> None:
 
 def test_a_kind_of_annotations_is_one_module_and_one_line(copy: Path) -> None:
     require_lines(copy)
-    run(copy, "scripts.reference")
-    assert "| `lines` | A file whose lines are" in (copy / "docs/formats.md").read_text("utf-8")
 
 
 def test_a_kind_of_annotations_of_another_package_is_an_entry_point(tmp_path: Path) -> None:
