@@ -268,7 +268,7 @@ class TestASource:
         assert "cannot be read" in rejects(dest)["0999.jpg"]
 
     def test_that_vanishes_is_no_heap_of_bad_samples(
-        self, run_cli: RunCli, start_cli: StartCli, many: Path, tmp_path: Path
+        self, run_here: RunCli, start_cli: StartCli, many: Path, tmp_path: Path
     ) -> None:
         source, dest = tmp_path / "source", tmp_path / "out"
         source.mkdir()
@@ -281,9 +281,9 @@ class TestASource:
         assert finished.code == 4
         assert str(source) in finished.err
         assert "same command again" in finished.err
-        assert run_cli("pack", source, dest, *SLOW).code == 4
+        assert run_here("pack", source, dest, *SLOW).code == 4
         (tmp_path / "gone").rename(source)
-        assert run_cli("pack", source, dest, *SLOW).code == 0
+        assert run_here("pack", source, dest, *SLOW).code == 0
 
 
 def test_while_the_report_is_printed_harms_nothing(
