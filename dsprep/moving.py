@@ -77,7 +77,7 @@ _BEYOND = (
 )
 _FLAT = "object with a box of no width or no height, which trainers refuse or leave out"
 _SLACK = 1  # pixels by which a box may reach over the edge, as boxes do that a tool has rounded
-TURNED = "image turned upright, as boxes and masks need"
+TURNED = "image turned upright, as boxes and masks need, without other EXIF data"
 
 
 def make_mover(
@@ -102,8 +102,8 @@ def make_mover(
         effects = sample.effects = sample.effects or Counter()
         turn = orientation_in(data) if may_turn(data) else 1
         if transform is None and turn != 1:
-            upright = _UPRIGHT if image.kind == "jpg" else _UPRIGHT_PNG
-            image = upright.apply(data, max_pixels)
+            turning = _UPRIGHT if image.kind == "jpg" else _UPRIGHT_PNG
+            image = turning.upright(data, max_pixels)
             effects[TURNED] += 1
         before = image.before or (image.width, image.height)
         scaled, window = transform.move(before) if transform else (before, (0, 0, *before))

@@ -3,7 +3,8 @@
 Pillow opens images of the kinds that dsprep knows, quietly, with one kind of error. An image that
 already is what was asked for keeps its bytes. The others are decoded, turned upright as their EXIF
 orientation says, and encoded without any metadata: the same image and options give the same bytes.
-Color profiles are dropped without being applied, as readers of training data ignore them.
+Color profiles are dropped without being applied, as readers of training data ignore them. Images
+that are only turned upright keep theirs, as the images beside them do that are not turned.
 """
 
 from __future__ import annotations
@@ -397,7 +398,16 @@ class Transform(Frozen):
             pixels = upright_pixels(pixels, turn)
             return Decoded(pixels, kind, upright, bool(getattr(image, "is_animated", False)))
 
-    def encoded(self, image: Decoded, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
+    def upright(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
+        """Transform one image as `apply` does, and keep its color profile."""
+        made = self._made(data, max_pixels)
+        if isinstance(made, Encoded):
+            return made
+        return self.encoded(made, max_pixels, _profile_of(made.pixels))
+
+    def encoded(
+        self, image: Decoded, max_pixels: int = DEFAULT_MAX_PIXELS, profile: bytes | None = None
+    ) -> Encoded:
         """Encode an image, or return its bare pixels, as the transform says."""
         pixels, kind, upright, lost_frames = image
         if self.is_raw:
@@ -409,12 +419,12 @@ class Transform(Frozen):
             pixels.info.clear()  # Pillow would write comments and profiles from there
             out, quality = BytesIO(), self.quality or _QUALITY
             if kind == "png":
-                pixels.save(out, "PNG", compress_level=6)
+                pixels.save(out, "PNG", compress_level=6, icc_profile=profile)
             elif kind == "webp":
-                pixels.save(out, "WEBP", quality=quality, method=4)
+                pixels.save(out, "WEBP", quality=quality, method=4, icc_profile=profile)
             else:
                 halved = {} if pixels.mode == "L" else {"subsampling": "4:2:0"}
-                pixels.save(out, "JPEG", quality=quality, **halved)
+                pixels.save(out, "JPEG", quality=quality, icc_profile=profile, **halved)
         return Encoded(kind, out.getvalue(), *pixels.size, lost_frames, upright)
 
     def move(self, upright: Size) -> tuple[Size, Window]:
@@ -513,6 +523,16 @@ def orientation_in(data: bytes) -> int:
     header = read_header(data)
     with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
         return orientation_of(open_image(data, header, header.width * header.height))
+
+
+def _profile_of(image: Image) -> bytes | None:
+    """Return the color profile of an image; None if it has none, or one of other colors."""
+    profile = image.info.get("icc_profile")
+    if not isinstance(profile, bytes):
+        return None
+    # ICC.1:2022, 7.2.6; one of CMYK would be false once the image is RGB
+    colors = b"GRAY" if image.mode in _GRAY else b"RGB "
+    return profile if profile[16:20] == colors else None
 
 
 def upright_pixels(image: Image, orientation: int) -> Image:

@@ -19,7 +19,7 @@ from dsprep.annotations.masks import mask_of, png_of, runs_of
 from dsprep.annotations.objects import SHARES, Object, Objects, area_of
 from dsprep.errors import BadSample
 from dsprep.images.transform import FILTERS, Encoded, Transform
-from dsprep.moving import make_mover
+from dsprep.moving import TURNED, make_mover
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
 from tests.images import EXIF_ORIENTATION, jpeg
@@ -140,7 +140,7 @@ def test_an_image_that_was_turned_leaves_upright_without_any_option() -> None:
     assert (written.width, written.height) == (40, 30)
     assert sample.fields["objects"].items[0].box == (2, 3, 20, 12)
     assert sample.fields["mask"] == mask
-    assert sample.effects == Counter({"image turned upright, as boxes and masks need": 1})
+    assert sample.effects == Counter({TURNED: 1})
 
 
 @pytest.mark.parametrize("filter", FILTERS)

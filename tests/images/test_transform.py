@@ -599,6 +599,35 @@ def test_a_jpegs_comment_and_exif_are_dropped() -> None:
         assert transform.apply(marked).data == transform.apply(jpeg()).data
 
 
+SRGB, GRAY_PROFILE, CMYK_PROFILE = (
+    bytes(16) + name + b"mntr" for name in (b"RGB ", b"GRAY", b"CMYK")
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "profile", "kept"),
+    [
+        ("RGB", SRGB, True),
+        ("L", GRAY_PROFILE, True),
+        ("CMYK", CMYK_PROFILE, False),
+        ("L", SRGB, False),
+        ("RGB", b"damaged", False),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["keep", "png"])
+def test_an_image_that_is_only_turned_keeps_its_color_profile(
+    mode: str, profile: bytes, kept: bool, encoding: str
+) -> None:
+    data = jpeg(mode=mode, orientation=6, icc_profile=profile)
+    made = Transform(encode=encoding).upright(data).data
+    plain = Transform(encode=encoding).apply(data).data
+    with Image.open(io.BytesIO(made)) as image:
+        assert image.info.get("icc_profile") == (profile if kept else None)
+        assert image.getexif().get(0x0112) is None
+        with Image.open(io.BytesIO(plain)) as other:
+            assert image.tobytes() == other.tobytes()
+
+
 # Bad images
 
 
