@@ -75,9 +75,6 @@ def _likely(table: pl.DataFrame) -> list[tuple[str, str]]:
     keys = pl.col("path").str.extract("([^/]+/[^/]+)$").alias("end"), pl.col("size")
     some = table.gather_every(max(1, table.height // _LOOKED_AT))
     alike = table.filter(table["size"].is_in(some["size"].unique().implode()))
-    depths = alike["path"].str.count_matches("/", literal=True)
-    if depths.min() == depths.max():
-        return []  # copies lie further below, and nothing does in most trees of classes
     alike = alike.select("path", *keys).join(some.select(*keys), on=["end", "size"], how="semi")
     by_name = alike.group_by("end", "size", maintain_order=True).agg("path")
     are_few = pl.col("path").list.len().is_between(2, _MOST_OF_A_NAME)
