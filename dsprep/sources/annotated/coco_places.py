@@ -137,8 +137,9 @@ def _texts_of(files: OpenFiles, spans: array[int]) -> pl.Series:
         for _, starts, stops in runs.iter_rows():
             first, last = starts[0], stops[-1]
             data = read_at(files[first >> OFFSET_BITS], last - first, first & _OFFSET)
-            text, ends = data.decode("latin-1"), zip(starts, stops, strict=True)
-            texts += [text[start - first : stop - first] for start, stop in ends]
+            ends = zip(starts, stops, strict=True)
+            # each by itself, as most of what is read lies between them
+            texts += [data[start - first : stop - first].decode("latin-1") for start, stop in ends]
     texts += repeat(None, table.height - len(texts))
     read = pl.Series(texts, dtype=pl.String)
     return read.gather(table["index"].arg_sort())
