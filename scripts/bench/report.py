@@ -42,8 +42,8 @@ _METHOD = """\
   that cover one another; each file has its own bytes. They lie in class folders, all in the page
   cache. The dry run's list (`listed`) names 1,000 files again and again, by hard links.
 - A time is that of whole processes, from start to exit: the median of up to {runs} runs, in which
-  the contenders take turns. A contender that has been timed for {seconds:g} s has no further run
-  (resizing: 25 s; S3: {s3_seconds:g} s).
+  the contenders take turns, in the opposite order every other round. A contender that has been
+  timed for {seconds:g} s has no further run (resizing: 25 s; S3: {s3_seconds:g} s).
 - Each run writes to a new directory, and begins when everything written before is on the disk. A
   round before, which is not timed, warms the caches up, has Python compile all programs, and
   samples memory. Before a run, as much memory is used and freed as it will need, because a virtual

@@ -21,7 +21,8 @@ def hold(contest: Contest, place: str, directory: Path, runs: int) -> list[Resul
     """Hold a contest.
 
     The first round warms the caches up and is not timed. In the timed rounds the contenders take
-    turns, so that what else the machine does meets all of them, until their time is spent.
+    turns, so that what else the machine does meets all of them, until their time is spent. Every
+    other round goes the other way, as a place in the round may be a better one than another.
 
     Args:
         contest: The contest.
@@ -31,7 +32,8 @@ def hold(contest: Contest, place: str, directory: Path, runs: int) -> list[Resul
     """
     results = {c: Result(contest.name, place, c.name) for c in contest.contenders}
     for number in range(1 + runs * contest.rounds):
-        for contender, result in results.items():
+        turns = [*results.items()]
+        for contender, result in reversed(turns) if number % 2 else turns:
             if result.error is not None or (result.runs and result.spent >= contest.seconds):
                 continue
             try:
