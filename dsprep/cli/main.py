@@ -16,7 +16,7 @@ import click
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
 from dsprep.cli.streams import echo, echo_as_is, prepare_streams, say, shortened, until_nobody_reads
-from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
+from dsprep.errors import INTERRUPTED_EXIT_CODE, DestinationError, DsprepError, Interrupted
 from dsprep.opening import directory_of_process
 from dsprep.printable import visible
 from dsprep.progress import WAITS
@@ -124,8 +124,7 @@ def main() -> None:
         error.message = visible(error.message)  # type: ignore[misc]  # it quotes the command line
         text = io.StringIO()
         error.show(text)
-        with until_nobody_reads(sys.stderr):
-            echo_as_is(shortened(text.getvalue().rstrip("\n")), sys.stderr)
+        _tell(text.getvalue().rstrip("\n"))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         # click aborts on the end of a file, too: Python leaves a cut .pyc where a disk is full.
@@ -181,9 +180,14 @@ def _shortage(error: BaseException) -> str | None:
 
 def _fail(message: str, code: int, above: str = "") -> int:
     """Print the text of an error, in which all names are visible, and return the exit code."""
-    with until_nobody_reads(sys.stderr):
-        echo_as_is(f"{above}dsprep: {shortened(message)}", sys.stderr)
+    _tell(message, f"{above}dsprep: ")
     return code
+
+
+def _tell(message: str, before: str = "") -> None:
+    """Print a message to stderr; the exit code stays if that fails, as where a disk is full."""
+    with suppress(DestinationError), until_nobody_reads(sys.stderr):
+        echo_as_is(f"{before}{shortened(message)}", sys.stderr)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from dsprep.cli.streams import echo_as_is
+from dsprep.errors import DestinationError
 from dsprep.printable import json_values, visible
 from dsprep.progress import BarProgress, LogProgress, Waits, new_bar
 from dsprep.storage.s3.config import retry_line
@@ -35,7 +36,8 @@ def json_events(stream: TextIO) -> Events:
 
     def write(event: str, **facts: Any) -> None:
         if event != "moved":  # one event a block is too many for the log
-            with writing, suppress(OSError):  # nobody may be reading any more
+            # nobody may be reading any more, and the disk of a log may be full
+            with writing, suppress(OSError, DestinationError):
                 echo_as_is(json.dumps({"event": event, **json_values(facts)}), stream)
 
     return write

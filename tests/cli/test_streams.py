@@ -86,6 +86,13 @@ class TestAFullDisk:
         assert done.stderr == "dsprep: <stdout>: cannot be written: No space left on device\n"
         assert done.returncode == 5
 
+    @pytest.mark.parametrize(("code", "args"), [(2, ["unknown"]), (4, ["inspect", "unknown"])])
+    def test_keeps_the_exit_code_of_an_error(
+        self, command: Path, code: int, args: list[str]
+    ) -> None:
+        with open("/dev/full", "wb") as full:
+            assert subprocess.run([command, *args], stderr=full, check=False).returncode == code
+
 
 class TestAReport:
     @pytest.mark.parametrize("name", SURROUNDINGS)

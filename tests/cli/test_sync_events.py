@@ -14,7 +14,7 @@ import pytest
 from dsprep import progress
 from dsprep.cli import sync_events
 from dsprep.cli.sync import orphan_lines
-from dsprep.cli.sync_events import Bars, Lines
+from dsprep.cli.sync_events import Bars, Lines, json_events
 from dsprep.syncing.sync import Orphan
 from tests.conftest import Finished
 
@@ -27,6 +27,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
+
+
+def test_a_full_disk_of_the_log_does_not_stop_a_sync() -> None:
+    with open("/dev/full", "wb", buffering=0) as full:
+        stream = io.TextIOWrapper(full, write_through=True)
+        json_events(stream)("plan", files=1, bytes=MB)
 
 
 def test_what_is_planned_later_is_added(clock: list[float]) -> None:
