@@ -188,7 +188,7 @@ class InPlace(Target):
             # The notes of a part, or a try, that comes late may have been removed.
             alone = self.part is None and self.spread is None
             path.parent.mkdir(parents=alone, exist_ok=True)
-            # what only says what is done is not flushed: what it is about is written again
+            # receipts and notes on pieces are not flushed: if lost, their files are made again
             if f"/{RECEIPTS}/" in name or not self.durable:
                 temporary = path.with_suffix(".tmp")
                 temporary.write_bytes(data)
