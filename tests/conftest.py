@@ -67,7 +67,7 @@ with suppress(OSError, ValueError):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
-# Garbage is looked for as rarely as in the command, and never among the collected tests.
+# Garbage is looked for rarely, as in the command, and never among the collected tests.
 gc.set_threshold(50_000)
 
 

@@ -45,7 +45,7 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 """Signals that end a job: Ctrl-C, and the one that schedulers send."""
 
 _INTERRUPTED = "interrupted; give the same command again"
-"""What is said where nothing is known of what is there."""
+"""The message where it is not known what the command has written."""
 
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
 """Limits on memory and threads, without which polars cannot be loaded."""

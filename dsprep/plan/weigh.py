@@ -235,7 +235,7 @@ def _try_samples(
 ) -> Tried:
     """Make the samples of a catalog, all workers sharing the work, and measure them.
 
-    Some of small images do not take as long as to start a second worker: they are for one.
+    With ``one_worker``, only one is started: a few images take less time than another one's start.
     """
     import polars as pl
 
