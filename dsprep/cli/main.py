@@ -137,8 +137,12 @@ def main() -> None:
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
     except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        code = _fail(visible(message), DsprepError.exit_code)
+        # click ends the line of ^C, which fails where nobody reads stderr or its disk is full
+        if isinstance(error.__context__, KeyboardInterrupt):
+            code = _fail(_INTERRUPTED, INTERRUPTED_EXIT_CODE)
+        else:
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            code = _fail(visible(message), DsprepError.exit_code)
     except BaseException as error:  # polars panics, for one, are no Exception
         short = _shortage(error)
         # Python 3.11 makes it a RuntimeError where a class gives its attributes their names.

@@ -166,6 +166,13 @@ class TestASignal:
         assert (finished.returncode, finished.stdout) == (130, "")
         assert finished.stderr == "dsprep: interrupted; give the same command again\n"
 
+    def test_where_stderr_cannot_be_written(self) -> None:
+        code = "import os, signal; from dsprep.cli import main; "
+        code += "main.cli.invoke = lambda _: os.kill(os.getpid(), signal.SIGINT); main.main()"
+        command = [sys.executable, "-c", code, "status", "."]
+        with open("/dev/full", "wb") as full:
+            assert subprocess.run(command, stderr=full, timeout=60, check=False).returncode == 130
+
 
 class TestAWorkerThatDies:
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
