@@ -593,6 +593,30 @@ def test_one_annotation_of_many_that_is_not_utf_8_rejects_its_image(tmp_path: Pa
         assert isinstance(each.fields["objects"].items, BoxesAlone)
 
 
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_ids_and_captions_of_any_letters(tmp_path: Path, is_ascii: bool) -> None:
+    value = {
+        "images": [{"id": "ä", "file_name": "a.jpg"}],
+        "annotations": [
+            {"id": 1, "image_id": "ä", "category_id": "é", "bbox": [10, 5, 20, 10]},
+            {"id": 2, "image_id": "ä", "caption": "Grüße 猫"},
+        ],
+        "categories": [{"id": "é", "name": "cat"}],
+    }
+    text = json.dumps(value, ensure_ascii=is_ascii)
+    catalog, _ = read(write(tmp_path, {"a.jpg": None, "instances_a.json": text}))
+    assert boxes(catalog) == {"a.jpg": [CAT]}
+    (sample,) = catalog.reader.read(catalog.rows())
+    assert not isinstance(sample, bytes | BadSample)
+    assert sample.fields["caption"] == ("Grüße 猫",)
+
+
+def test_captions_that_are_not_utf_8(tmp_path: Path) -> None:
+    text = CAPTIONS.encode().replace(b'"x"', b'"\xe9"')
+    with pytest.raises(SourceError, match="is not UTF-8: save the file as UTF-8"):
+        read(write(tmp_path, dict.fromkeys(ALL) | {"captions_a.json": text}))
+
+
 @pytest.mark.parametrize("bbox", [{}, {"bbox": None}, {"bbox": []}])
 def test_objects_without_a_box_have_that_of_their_shape(
     tmp_path: Path, bbox: dict[str, Any]

@@ -199,8 +199,11 @@ def items_of(
                         held.drop()
                     elif name == "annotations":
                         text, at = held.text, held.position
-                        offset, size, item = held.value(decodes=of.pngs is not None)
+                        # workers reject the image of an object that is not UTF-8
+                        offset, size, item = held.value(takes_latin_1=of.pngs is None)
                         is_object = isinstance(item, dict) and not is_caption(item)
+                        if not is_object:
+                            held.require_utf_8()
                         if alike is not None and is_object and of.pngs is None:
                             alike.learn(text, at, at + size, item)
                         yield name, offset, size, item

@@ -106,8 +106,11 @@ class JsonText:
                 f"byte {self.start + self.position:,}: put it into a file of its own"
             )
 
-    def value(self, *, decodes: bool = True) -> tuple[int, int, Any]:
-        """Go behind a value; return where it begins in the file, its size in bytes, and itself."""
+    def value(self, *, takes_latin_1: bool = False) -> tuple[int, int, Any]:
+        """Go behind a value; return where it begins in the file, its size in bytes, and itself.
+
+        A value that is not UTF-8 is refused, or read as Latin-1 with ``takes_latin_1``.
+        """
         while True:
             try:
                 found, stop = self._scan(self.text, self.position)
@@ -121,13 +124,21 @@ class JsonText:
         self.last = item
         self.position = stop
         self.drop()
-        if decodes and not item.isascii():
+        if not item.isascii():
             try:
                 found = json.loads(item.encode("latin-1"))
             except ValueError:
-                said = f"{self._path}: is not UTF-8: save the file as UTF-8"
-                raise SourceError(said) from None
+                if not takes_latin_1:
+                    self.require_utf_8()
         return offset, len(item), found
+
+    def require_utf_8(self) -> None:
+        """Refuse the value that was read last if it is not UTF-8."""
+        try:
+            self.last.encode("latin-1").decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            said = f"{self._path}: is not UTF-8: save the file as UTF-8"
+            raise SourceError(said) from None
 
 
 def items_in(held: JsonText, within: Collection[str] = ()) -> Iterator[tuple[str, int, int, Any]]:
