@@ -228,6 +228,12 @@ class Running:
         """The ids of its worker processes."""
         return [each for each in self.family() if each != self.process.pid]
 
+    def kill(self) -> None:
+        """Kill all of the family, some of whom may be ending just now."""
+        for process in self.family():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def _is_of_us(self, process: Path) -> bool:
         try:
             return self._mark.encode() in (process / "environ").read_bytes().split(b"\0")
@@ -247,6 +253,4 @@ def start_cli(command: Path) -> Iterator[Callable[..., Running]]:
     yield start
     for running in started:
         with running.process:  # waits for it, and closes its pipes
-            for process in running.family():
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+            running.kill()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +128,7 @@ def test_the_same_bytes_for_any_workers_and_after_a_kill(
     running = start_cli(*args, out, "-j2")
     while running.process.poll() is None and not [*out.parent.rglob("receipts/*.json")]:
         time.sleep(0.001)
-    for process in running.family():
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    running.kill()
     running.process.wait()
     assert run_here(*args, out, "-j1").code in (0, 3)
     assert contents(out.parent) == found[0]

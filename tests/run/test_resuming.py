@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import threading
@@ -160,8 +159,7 @@ def test_stopped_at_any_moment(
                 assert "give the same command again" in finished.err
                 assert time.monotonic() - began < 20
                 assert "set/.dsprep/lease.json" not in ceph.contents()
-            for process in running.family():
-                os.kill(process, signal.SIGKILL)
+            running.kill()
             if number == signal.SIGKILL:  # it could say to nobody that it has ended
                 ceph.s3.delete_object(Bucket=ceph.name, Key="set/.dsprep/lease.json")
         on_ceph("last")(*command)

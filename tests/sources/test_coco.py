@@ -480,6 +480,7 @@ def test_a_file_that_is_nested_deeply(tmp_path: Path) -> None:
     ("data", "why"),
     [
         (b"", "is empty"),
+        (b" \n ", "is empty"),
         (coco(["a.jpg"]).encode("utf-16"), "is UTF-16 or UTF-32: save the file as UTF-8"),
         (coco(["a.jpg"]).encode("utf-16-le"), "is UTF-16 or UTF-32"),
         (coco(["a.jpg"]).encode() * 2, r"another one begins at byte 1\d\d"),

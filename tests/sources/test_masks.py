@@ -573,3 +573,14 @@ def test_long_lines_of_tables_of_colors_are_read_fast(text: str) -> None:
     begin = process_time()
     assert not named_colors_in("0" + 20_000 * text + "\n!")
     assert process_time() - begin < 0.5
+
+
+@pytest.mark.parametrize("options", [{"masks": "masks"}, {"annotations": "boxes.csv"}])
+def test_shards_take_no_masks_or_boxes_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(write(tmp_path, "images/a.jpg", "masks/a_mask.png"))
+    Path("boxes.csv").write_text("image,label,xmin,ymin,xmax,ymax\na.jpg,cat,1,1,3,3\n")
+    dsprep.pack("images", "shards", format="webdataset")
+    with pytest.raises(SourceError, match="shards: holds no image files"):
+        dsprep.shard("shards", "out", **options)

@@ -229,6 +229,11 @@ def catalog_of(source: Source, scan: Scan | None, files: Files, run_all: RunAll)
             scan = None if source.chooses else _scan_of_labels(source, files)
     table, findings = files.table.sort("path"), files.findings
     paths = table["path"].to_list()
+    if not paths:
+        raise SourceError(
+            f"{source.root}: holds no image files, to which annotations and masks belong; "
+            "shards have their own"
+        )
     numbers, sides = [_NONE] * len(paths), tuple[str, ...]()
     table = table.with_row_index("annotation").cast({"annotation": pl.Int64})
     if scan is not None:

@@ -27,12 +27,13 @@ class JsonText:
         self.text, self.start = "", 0  # what is held, and where it begins in the file
         self.position = 0  # in the text
         self.last = ""  # the text of the value that was read last
-        if not self._fill():
-            raise SourceError(f"{path}: is empty")
+        self._fill()
         if self.text.startswith("\xef\xbb\xbf"):  # a byte order mark
             self.position = 3
         elif "\0" in self.text[:4] or self.text[:2] in ("\xff\xfe", "\xfe\xff"):
             raise SourceError(f"{path}: is UTF-16 or UTF-32: save the file as UTF-8")
+        if not self.following():
+            raise SourceError(f"{path}: is empty")
 
     def _fill(self) -> bool:
         block: bytes = self._file.read(max(_BLOCK, len(self.text)))
