@@ -473,8 +473,7 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
         if rows is not None and is_same:  # parts of a constant column may share their memory
             column = column.head(len(rows))
         elif rows is not None:
-            column = column.rechunk()  # by this name, so that the parts are not kept
-            column = _gathered(column, rows)
+            column = _gathered(column.rechunk(), rows)
         if column.dtype == pl.Int64:
             fits = column.cast(pl.Int32, strict=False)
             column = column if fits.null_count() else fits.rechunk()
@@ -484,9 +483,10 @@ def compact(columns: list[pl.Series], rows: pl.Series | None = None) -> pl.DataF
 
 def _gathered(column: pl.Series, rows: pl.Series) -> pl.Series:
     """Return rows of a column."""
-    if not len(rows):
+    if not (column.dtype.is_nested() or column.dtype == pl.String) or not len(rows):
         return column.gather(rows)
-    # All rows at once take twice their memory on the way, so some thousand are moved at a time.
+    # Texts, lists and paths in two parts take twice their memory on the way, so some thousand are
+    # moved at a time.
     parts = (column.gather(rows.slice(at, AT_ONCE)) for at in range(0, len(rows), AT_ONCE))
     return pl.concat(parts, rechunk=False)
 
