@@ -137,8 +137,9 @@ class Catalog(Frozen, eq=False):
             raise ValueError("a catalog cannot hold an empty label")
         if label == "cls" and self.classes is not None:
             numbers = self.table["cls"]
-            least, most = int(numbers.min() or 0), int(numbers.max() or 0)  # type: ignore[arg-type]
-            if len(numbers) and not 0 <= least <= most < len(self.classes):
+            least: Any = numbers.min()
+            most: Any = numbers.max()
+            if least is not None and not 0 <= least <= most < len(self.classes):
                 raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
 
     def __len__(self) -> int:

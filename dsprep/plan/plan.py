@@ -23,7 +23,7 @@ from dsprep.plan.cut import PlannedShard, plan_shards, plan_units
 from dsprep.plan.destination import require_name
 from dsprep.plan.existing import Existing, without_existing
 from dsprep.plan.job import UNIT_BYTES, Job, resolve_defaults
-from dsprep.plan.weigh import SAMPLE, may_turn, object_sizes, some_of, weigh
+from dsprep.plan.weigh import SAMPLE, may_turn_some, object_sizes, some_of, weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
@@ -266,7 +266,7 @@ def _sample_to_weigh(job: Job, catalog: Catalog) -> Catalog:
     """Return the samples that are made to estimate sizes; none if sizes need no estimate."""
     reader = catalog.reader
     encodes = reader.encodes or reader.pixels is not None
-    if not (job.images.changes or encodes or may_turn(job, catalog)):
+    if not (job.images.changes or encodes or may_turn_some(job, catalog)):
         return replace(catalog, table=catalog.table.clear())
     # Copies take long to make. Fewer tries only make shards some percent smaller than their target.
     return some_of(catalog, SAMPLE if job.augmented is None else SAMPLE // 4)

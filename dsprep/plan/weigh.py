@@ -119,7 +119,7 @@ def weigh(
     return _try_samples(job, catalog, pool, progress).sizes.clip(0), None, False
 
 
-def may_turn(job: Job, catalog: Catalog) -> bool:
+def may_turn_some(job: Job, catalog: Catalog) -> bool:
     """Return whether images are turned upright that have an orientation, and it can be seen."""
     # to look into an archive that is unpacked as a whole takes long
     return job.pipeline(catalog).moves and not catalog.reader.spools()
@@ -202,7 +202,7 @@ def _weights(weights: Iterable[int]) -> pl.Series:
 
 def _turns_some(job: Job, sample: Catalog, pool: Executor, progress: Progress) -> bool:
     """Return whether images are turned upright for their boxes or masks, by trying a few."""
-    if not may_turn(job, sample):
+    if not may_turn_some(job, sample):
         return False
     few = sample.slice(0, _SEEN)
     return TURNED in _try_samples(job, few, pool, progress, one_worker=True).effects

@@ -176,7 +176,7 @@ def items_of(
     ):
         held = JsonText(blocks, of.path, what)
         held.take("{")
-        goes_on = not held.is_empty("}")
+        goes_on = held.begins("}")
         while goes_on:
             held.expect('"')
             *_, name = held.value()
@@ -188,7 +188,7 @@ def items_of(
                     yield name, 0, 0, None
             else:
                 held.position += 1
-                has_more = not held.is_empty("]")
+                has_more = held.begins("]")
                 while has_more:
                     mark = held.following()
                     after = held.position

@@ -70,11 +70,11 @@ class JsonText:
         self.expect(mark)
         self.position += 1
 
-    def is_empty(self, closes: str) -> bool:
-        """Return whether a list or object that begins here has no items; if so, go behind it."""
+    def begins(self, closes: str) -> bool:
+        """Go to the first item, or behind the end if there is none; return which it was."""
         is_empty = self.following() == closes
         self.position += is_empty
-        return is_empty
+        return not is_empty
 
     def goes_on(self, closes: str) -> bool:
         """Go behind the comma before the next item, or behind the end; return which it was."""
@@ -160,7 +160,7 @@ def items_in(held: JsonText, within: Collection[str] = ()) -> Iterator[tuple[str
 def _items_of(held: JsonText, within: Collection[str]) -> Iterator[tuple[str, int, int, Any]]:
     closes = "]" if held.expect("[{") == "[" else "}"
     held.position += 1
-    name, goes_on = "", not held.is_empty(closes)
+    name, goes_on = "", held.begins(closes)
     while goes_on:
         if closes == "}":
             held.expect('"')
